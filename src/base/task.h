@@ -20,7 +20,7 @@ template <class T>
 class [[nodiscard]] Task {
  public:
   struct promise_type {
-    std::coroutine_handle<> continuation = std::noop_coroutine();
+    std::coroutine_handle<> continuation;  // set once whoever awaits is really suspended
     std::optional<T> value;
 
     Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
@@ -28,7 +28,8 @@ class [[nodiscard]] Task {
     struct Final {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> done) noexcept {
-        return done.promise().continuation;
+        const auto next = done.promise().continuation;
+        return next ? next : std::noop_coroutine();
       }
       void await_resume() noexcept {}
     };
@@ -52,9 +53,14 @@ class [[nodiscard]] Task {
   }
 
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
+  // Runs the task here and now; only if it has to wait does the awaiting coroutine suspend. A loop over tasks
+  // that are done at once therefore runs flat, also where the compiler makes no tail calls (g++ without
+  // optimisation).
+  bool await_suspend(std::coroutine_handle<> awaiting) {
+    handle_.resume();
+    if (handle_.done()) return false;
     handle_.promise().continuation = awaiting;
-    return handle_;
+    return true;
   }
   T await_resume() {
     MOOR_ASSERT(handle_.promise().value.has_value());

@@ -12,6 +12,10 @@ namespace {
 using namespace std::chrono_literals;
 constexpr Duration kLeaseRetry = 1s;  // after a lease's keys could not be removed for lack of space
 constexpr Duration kShortestLease = 1s;
+
+bool is_compare_failure(Errc code) {
+  return code == Errc::conflict || code == Errc::already_exists || code == Errc::not_found;
+}
 }  // namespace
 
 // A watch is a cursor into the history: it holds no events of its own, so however slow its reader is, it
@@ -118,13 +122,28 @@ Result<void> JournaledStore::admit(const Transaction& transaction) const {
 
 Task<Result<Committed>> JournaledStore::commit(Transaction transaction) {
   CO_TRY_VOID(admit(transaction));
-  CO_TRY(std::vector<Record> records, mvcc_.stage(transaction));
+  auto records = mvcc_.stage(transaction);
+  if (!records && is_compare_failure(records.code()) && mvcc_.has_staged()) {
+    // Refused by a write that nobody can see yet. The caller would read the old state and come straight back,
+    // or hear of a conflict with something that is then lost to a full disk: look again once all of it is
+    // settled.
+    co_await settled();
+    CO_TRY_VOID(admit(transaction));
+    records = mvcc_.stage(transaction);
+  }
+  if (!records) co_return records.error();
   Committed committed;
-  for (const Record& record : records) committed.revisions.push_back(record.revision);
+  for (const Record& record : *records) committed.revisions.push_back(record.revision);
   const Completion<Result<void>> done(executor_);
-  enqueue(std::move(records), {}, [done](Result<void> result) { done.set(std::move(result)); });
+  enqueue(std::move(*records), {}, [done](Result<void> result) { done.set(std::move(result)); });
   CO_TRY_VOID(co_await done);
   co_return committed;
+}
+
+Task<bool> JournaledStore::settled() {
+  const Completion<bool> done(executor_);
+  enqueue({}, {}, [done](const Result<void>& result) { done.set(result.ok()); });
+  co_return co_await done;
 }
 
 void JournaledStore::enqueue(std::vector<Record> records, std::vector<LeaseRecord> leases, Done done) {

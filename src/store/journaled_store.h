@@ -70,6 +70,8 @@ class JournaledStore final : public Store {
   JournaledStore(Executor& executor, std::unique_ptr<Journal> journal, JournaledOptions options);
   Result<void> admit(const Transaction& transaction) const;
   void enqueue(std::vector<Record> records, std::vector<LeaseRecord> leases, Done done);
+  // All that is staged now is published or dropped.
+  Task<bool> settled();
   void schedule_batch();
   void send_batch();
   void batch_done(Result<void> result);

@@ -43,6 +43,7 @@ class Mvcc {
   // Forgets history up to `revision` (at most `published`); answers the records that no one can see any more.
   std::vector<Revision> compact(Revision revision);
 
+  bool has_staged() const { return !history_.empty() && history_.back().revision > published_; }
   Revision revision() const { return published_; }
   Revision compacted() const { return compacted_; }
   std::uint64_t keys() const { return live_; }

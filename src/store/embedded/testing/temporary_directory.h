@@ -1,6 +1,8 @@
 // A directory of a test's own, removed with all in it.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -11,8 +13,11 @@ namespace moor::store::embedded {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "moor-store-XXXXXX").string();
+  // `parent` when it is a directory that can be written to, else the system's place for such things.
+  explicit TemporaryDirectory(const std::filesystem::path& parent = {}) {
+    const bool usable = !parent.empty() && access(parent.c_str(), W_OK | X_OK) == 0;
+    std::string name =
+        ((usable ? parent : std::filesystem::temp_directory_path()) / "moor-store-XXXXXX").string();
     MOOR_ASSERT(mkdtemp(name.data()) != nullptr, "mkdtemp {}", name);
     path_ = name;
   }
