@@ -15,6 +15,10 @@
 #include "scene.h"
 #include "store/store.h"
 
+namespace moor {
+class Loop;
+}
+
 namespace moor::store {
 
 class Witness {
@@ -45,13 +49,14 @@ class Witness {
   bool hear();  // reads once; false at the end
   void understand(std::string_view line);
   void understand_event(Revision revision, const std::string& key, int value);
-  void check_clients(Store& store, class Loop& loop);
+  void check_clients(Store& store, Loop& loop);
 
   pid_t child_ = -1;
   int pipe_ = -1;
   std::string unfinished_;
   std::array<int, kClients> acknowledged_count_{};
-  std::array<int, kClients> left_seen_{};  // by the watcher, waiting for its right
+  std::array<int, kClients> most_count_{};  // what each may have written, acknowledged or not
+  std::array<int, kClients> left_seen_{};   // by the watcher, waiting for its right
   Revision newest_acknowledged_ = 0;
   Revision newest_known_ = 0;
   Revision watched_ = 0;
