@@ -102,7 +102,7 @@ byte fe[NR] = 1; byte fen[NR]; byte fs[NR]; bit ro[NR] = 1;
 byte mem[NR]; byte disk[NR]; bit dirty[NR]; byte gen[NR] = 1; byte served[NR] = 1;
 
 /* engines */
-byte ph[NE]; byte ep[NE]; byte vgen[NE]; bit vunp[NE]; bit fresh[NE]; byte cas[NE]; byte ret[NE];
+byte ph[NE]; byte ep[NE]; byte vgen[NE]; bit vunp[NE]; byte vexp[NE]; bit fresh[NE]; byte cas[NE]; byte ret[NE];
 byte ngen[NE]; bit nexp[NE]; byte src[NE]; bit ud[NE]; byte cur[NE]; bit fld[NE]; byte rbr[NE];
 byte vm_[NE * NR]; byte nm_[NE * NR]; byte link_[NE * NR]; byte ses_[NE * NR]; bit dn_[NE * NR];
 bit ac_[NE * NR]; bit ad_[NE * NR]; byte ag_[NE * NR];
@@ -241,14 +241,14 @@ inline ghost_serve(e) {
     :: else
     fi;
     if
-    :: gexp != mexp -> assert(okm & (1 << c)); LANDMARK(3) /* flushed data survives everything */
+    :: vexp[e] != mexp -> assert(okm & (1 << c)); LANDMARK(3) /* flushed data survives everything */
     :: else -> assert(st[c] == V_CUR || st[c] == V_PEND); LANDMARK(4) /* acknowledged data survives */
     fi;
     for (i : 0 .. NW) {
       if
       :: st[i] == V_PEND && i != c ->
         if
-        :: gexp != mexp -> st[i] = V_PAST
+        :: vexp[e] != mexp -> st[i] = V_PAST
         :: else -> st[i] = V_ABORT
         fi
       :: else
@@ -258,7 +258,7 @@ inline ghost_serve(e) {
     :: c != cv -> ghost_overwrite(c); LANDMARK(5)
     :: else
     fi;
-    ms = e + 1; mexp = gexp;
+    ms = e + 1; mexp = vexp[e];
     check_members(e)
   :: else
   fi

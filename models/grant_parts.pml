@@ -20,7 +20,7 @@ inline read_grant(e) {
   for (i : 0 .. NR - 1) {
     VM(e, i) = gm[i]
   }
-  vgen[e] = ggen; vunp[e] = gunp; fresh[e] = 1;
+  vgen[e] = ggen; vunp[e] = gunp; vexp[e] = gexp; fresh[e] = 1;
 #ifdef PLANT_TRUST_RESTORED
   vunp[e] = 0;
 #endif
@@ -36,6 +36,16 @@ inline read_grant(e) {
 #define ANSWERED(r) (L(e, r) == 2)
 #define FORGOTTEN(r) (VM(e, r) == RW && L(e, r) != 2)
 #define AWAY(r) (VM(e, r) != RW)
+/* A region is cleared only when all of it is synced and no member is away. */
+#ifdef PLANT_CLEAR_UNSYNCED
+#define MAY_CLEAR (!ANY(AWAY))
+#else
+#ifdef PLANT_CLEAR_AWAY
+#define MAY_CLEAR (fld[e])
+#else
+#define MAY_CLEAR (fld[e] && !ANY(AWAY))
+#endif
+#endif
 #ifdef PLANT_NO_GEN_STORE
 #define STORED(r) (VM(e, r) != RW || (L(e, r) == 2 && WNOW(e, r) == 0))
 #define GEN_OK(r) 1
@@ -63,7 +73,7 @@ inline read_grant(e) {
 
 inline die(e) {
   printf("engine %d exits in phase %d\n", e, ph[e]);
-  ph[e] = P_DEAD; vgen[e] = 0; vunp[e] = 0; fresh[e] = 0; cas[e] = 0; ret[e] = 0; ngen[e] = 0; nexp[e] = 0;
+  ph[e] = P_DEAD; vgen[e] = 0; vunp[e] = 0; vexp[e] = 0; fresh[e] = 0; cas[e] = 0; ret[e] = 0; ngen[e] = 0; nexp[e] = 0;
   src[e] = 0; ud[e] = 0; cur[e] = 0; fld[e] = 0; rbr[e] = 0;
   for (j : 0 .. NR - 1) {
     VM(e, j) = 0; NM(e, j) = 0; L(e, j) = 0; S(e, j) = 0; DN(e, j) = 0; AC(e, j) = 0; AD(e, j) = 0; AG(e, j) = 0
@@ -112,7 +122,7 @@ inline begin_hello(e) {
   read_grant(e);
   want_nothing(e);
   printf("engine %d reads the Grant and says HELLO\n", e);
-  ph[e] = P_HELLO; cas[e] = 0; nexp[e] = 0; ud[e] = 0; src[e] = 0;
+  ph[e] = P_HELLO; cas[e] = 0; nexp[e] = 0; src[e] = 0;
   for (j : 0 .. NR - 1) {
     DN(e, j) = 0;
     if
@@ -359,8 +369,13 @@ inline decide(e, source) {
   if
   :: NM(e, source) == RW ->
     printf("engine %d decides: source %d, some continuous %d\n", e, source, any);
-    chg = 0; ud[e] = 0; src[e] = source; nexp[e] = !any;
+    chg = 0; src[e] = source; nexp[e] = !any;
+    /* The union only grows during a start: a member that was copied to is dirty although it answered clean. */
+#ifdef PLANT_FORGET_UNION
+    ud[e] = 0;
+#endif
     for (i : 0 .. NR - 1) {
+      DN(e, i) = 0; /* an answer to an earlier try's copy is none to this one */
       if
       :: NM(e, i) == RW -> ud[e] = ud[e] | AD(e, i)
       :: else
@@ -432,7 +447,7 @@ inline adopt(e) {
   for (i : 0 .. NR - 1) {
     VM(e, i) = NM(e, i); NM(e, i) = 0
   }
-  vgen[e] = ngen[e]; vunp[e] = 0; cas[e] = 0; ngen[e] = 0
+  vgen[e] = ngen[e]; vunp[e] = 0; cas[e] = 0; ngen[e] = 0; vexp[e] = gexp
 }
 
 inline conflict(e) {
@@ -570,14 +585,7 @@ end: do
   :: d_step { ph[e] == P_SERVE && ALL(IDLE) && nfl < NFL -> nfl++; send_all(e, REQ(K_FL, 0)); ph[e] = P_FLW }
   :: d_step { ph[e] == P_FLW && ALL(ACKABLE) -> ghost_flushed(e); fld[e] = 1; ph[e] = P_SERVE }
 #if NCLR
-  :: d_step { ph[e] == P_SERVE && ALL(IDLE) && nclr < NCLR
-#ifndef PLANT_CLEAR_UNSYNCED
-      && fld[e]
-#endif
-#ifndef PLANT_CLEAR_AWAY
-      && !ANY(AWAY)
-#endif
-      -> nclr++; send_all(e, REQ(K_CLR, 0)); ph[e] = P_CLRW }
+  :: d_step { ph[e] == P_SERVE && ALL(IDLE) && nclr < NCLR && MAY_CLEAR -> nclr++; send_all(e, REQ(K_CLR, 0)); ph[e] = P_CLRW }
   :: d_step { ph[e] == P_CLRW && ALL(DONE) -> ph[e] = P_SERVE; LANDMARK(10) }
 #endif
 
@@ -641,6 +649,14 @@ inline crash(r, loses) {
   skip /* a d_step may not end in a loop */
 }
 
+/* All replicas at once; the mask says which of them lose what was not synced. */
+inline power_cut(mask) {
+  for (x : 0 .. NR - 1) {
+    crash(x, (mask >> x) & 1)
+  }
+  x = 0
+}
+
 /* A new engine process takes a new epoch (S3). */
 inline new_engine() {
   ghi++; ep[nst] = ghi;
@@ -672,38 +688,23 @@ end: do
   :: d_step { ncr < NCR -> ncr++; crash(2, 0) }
 #endif
 #if NPW
-  :: d_step { npw < NPW -> npw++; crash(0, 0); crash(1, 0);
+  :: d_step { npw < NPW -> npw++; power_cut(0) }
+  :: d_step { npw < NPW -> npw++; power_cut(1) }
+  :: d_step { npw < NPW -> npw++; power_cut(2) }
+  :: d_step { npw < NPW -> npw++; power_cut(3) }
 #if NR > 2
-      crash(2, 1)
-#endif
-    }
-  :: d_step { npw < NPW -> npw++; crash(0, 0); crash(1, 1);
-#if NR > 2
-      crash(2, 1)
-#endif
-    }
-  :: d_step { npw < NPW -> npw++; crash(0, 1); crash(1, 0);
-#if NR > 2
-      crash(2, 1)
-#endif
-    }
-  :: d_step { npw < NPW -> npw++; crash(0, 1); crash(1, 1);
-#if NR > 2
-      crash(2, 1)
-#endif
-    }
-#if NR > 2
-  :: d_step { npw < NPW -> npw++; crash(0, 0); crash(1, 0); crash(2, 0) }
-  :: d_step { npw < NPW -> npw++; crash(0, 0); crash(1, 1); crash(2, 0) }
-  :: d_step { npw < NPW -> npw++; crash(0, 1); crash(1, 0); crash(2, 0) }
-  :: d_step { npw < NPW -> npw++; crash(0, 1); crash(1, 1); crash(2, 0) }
+  :: d_step { npw < NPW -> npw++; power_cut(4) }
+  :: d_step { npw < NPW -> npw++; power_cut(5) }
+  :: d_step { npw < NPW -> npw++; power_cut(6) }
+  :: d_step { npw < NPW -> npw++; power_cut(7) }
 #endif
 #endif
 #if RESTORE
   :: d_step { bstate == 0 && !gunp -> printf("store backed up\n"); bstate = 1; bgen = ggen; bhi = ghi;
       for (i : 0 .. NR - 1) {
         bm[i] = gm[i]
-      } }
+      }
+      skip }
   :: d_step { bstate == 1 && nst < NE ->
       printf("store restored\n");
       bstate = 2; ggen = bgen; gact = 0; gstb = 0; gunp = 1; bgen = 0;
