@@ -270,11 +270,12 @@ inline serve_request(e, r, s, spill) {
     :: me && k != K_GEN -> DN(e, r) = 1
     :: else
     fi;
-    x = fen[r];
-    if
-    :: ph[x] >= P_SERVE && ph[x] != P_WRW && ms == x + 1 -> check_members(x)
-    :: else
-    fi
+    skip
+  fi;
+  x = fen[r]; /* what a reader would see now */
+  if
+  :: ph[x] >= P_SERVE && ph[x] != P_WRW && ms == x + 1 -> check_members(x)
+  :: else
   fi;
   k = 0; v = 0; x = 0; me = 0
 }
