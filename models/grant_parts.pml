@@ -33,6 +33,7 @@ inline read_grant(e) {
 #define IDLE(r) (!MEMBER(e, r) || (L(e, r) == 2 && WNOW(e, r) == 0))
 #define DONE(r) (!MEMBER(e, r) || (L(e, r) == 2 && DN(e, r)))
 #define UP_RW(r) (VM(e, r) == RW && L(e, r) == 2)
+#define SOURCE(r) (VM(e, r) == RW && LIVE(e, r))
 #define ANSWERED(r) (L(e, r) == 2)
 #define FORGOTTEN(r) (VM(e, r) == RW && L(e, r) != 2)
 #define AWAY(r) (VM(e, r) != RW)
@@ -326,7 +327,7 @@ end: do
   :: d_step { nrb < NRB && ph[e] == P_SERVE && !ANY(LOST) && VM(e, r) == ERR && S(e, r) < MS ->
       nrb++; want_as_now(e); NM(e, r) = WO; rbr[e] = r; cas[e] = 1; ph[e] = P_RBC1 }
   /* rebuild: copy what differs and sync */
-  :: d_step { ph[e] == P_SERVE && ALL(IDLE) && VM(e, r) == WO ->
+  :: d_step { ph[e] == P_SERVE && ALL(IDLE) && VM(e, r) == WO && ANY(SOURCE) ->
       v = NOCOPY;
       for (i : 0 .. NR - 1) {
         if
