@@ -1,0 +1,69 @@
+// The Witness hears what a writer reports until it dies, and then looks into the store whether all of that is
+// true.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scene.h"
+#include "store/store.h"
+
+namespace moor {
+class Loop;
+}
+
+namespace moor::store {
+
+class Witness {
+ public:
+  // One round: starts a writer, lets it live for that long, runs `strike` (which must make it die) and hears
+  // it out.
+  template <class Strike>
+  void watch_it_die(const std::filesystem::path& directory, std::uint64_t seed,
+                    std::chrono::milliseconds life, Strike strike) {
+    start(directory, seed);
+    listen(life);
+    strike(child_);
+    hear_out();
+  }
+  // Opens the store and compares. GoogleTest failures say what is wrong.
+  void check(const std::filesystem::path& directory);
+
+  std::uint64_t acknowledged() const { return acknowledged_; }
+  std::uint64_t events() const { return events_; }
+  int rounds_with_writes() const { return rounds_with_writes_; }
+  // A power loss makes the writer fail before it dies; otherwise a failure is a failure of the test.
+  bool failures_allowed = false;
+
+ private:
+  void start(const std::filesystem::path& directory, std::uint64_t seed);
+  void listen(std::chrono::milliseconds life);
+  void hear_out();
+  bool hear();  // reads once; false at the end
+  void understand(std::string_view line);
+  void understand_event(Revision revision, const std::string& key, int value);
+  void check_clients(Store& store, Loop& loop);
+
+  pid_t child_ = -1;
+  int pipe_ = -1;
+  std::string unfinished_;
+  std::array<int, kClients> acknowledged_count_{};
+  std::array<int, kClients> most_count_{};  // what each may have written, acknowledged or not
+  std::array<int, kClients> left_seen_{};   // by the watcher, waiting for its right
+  Revision newest_acknowledged_ = 0;
+  Revision newest_known_ = 0;
+  Revision watched_ = 0;
+  std::uint64_t acknowledged_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t acknowledged_before_ = 0;
+  int rounds_with_writes_ = 0;
+};
+
+}  // namespace moor::store
