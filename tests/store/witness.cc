@@ -44,11 +44,12 @@ void Witness::listen(Life life) {
   constexpr std::chrono::seconds kLongestStart{60};
   const auto start = Steady::now();
   auto until = start + life.length;
-  while (Steady::now() < until) {
-    if (life.from_first_write && !is_writing_ && Steady::now() < start + kLongestStart)
-      until = Steady::now() + life.length;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now()).count() + 1;
+  while (true) {
+    const auto now = Steady::now();
+    const bool not_yet = life.from_first_write && !is_writing_ && now < start + kLongestStart;
+    if (not_yet) until = now + life.length;
+    if (!not_yet && now >= until) return;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now).count() + 1;
     pollfd readable{pipe_, POLLIN, 0};
     if (poll(&readable, 1, static_cast<int>(left)) > 0 && !hear()) return;
   }

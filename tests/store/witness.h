@@ -25,8 +25,7 @@ class Witness {
  public:
   struct Life {
     std::chrono::milliseconds length{0};
-    bool after_opening =
-        true;  // counted from the moment when the store is open, else from the start of the process
+    bool from_first_write = true;  // else counted from the start of the process
   };
   // One round: starts a writer, lets it live, runs `strike` (which must make it die) and hears it out.
   template <class Strike>
