@@ -35,11 +35,29 @@ class EtcdStore final : public Store {
   CorePtr core_;
 };
 
-// Everything below the root that is neither an object nor one of our two own keys. At most one key of each
-// gap is looked at: one is enough to refuse.
-Result<void> check_surroundings(const etcd::Layout& layout, const std::vector<etcd::RangeAnswer>& gaps) {
-  for (const etcd::RangeAnswer& gap : gaps) {
-    for (const etcd::Kv& kv : gap.kvs) {
+// The ranges that open looks at: the marker, what lies before and behind the objects, the first object.
+enum Looked : std::size_t { kMarker, kBefore, kBehind, kObjects, kLooked };
+
+std::vector<etcd::RangeCall> surroundings(const etcd::Layout& layout) {
+  std::vector<etcd::RangeCall> ranges(kLooked);
+  ranges[kMarker].key = layout.marker();
+  ranges[kBefore].key = layout.root();
+  ranges[kBefore].range_end = layout.data("");
+  ranges[kBehind].key = etcd::range_end_of(layout.data(""));
+  ranges[kBehind].range_end = etcd::range_end_of(layout.root());
+  ranges[kObjects].key = layout.data("");
+  ranges[kObjects].range_end = ranges[kBehind].key;
+  for (const Looked range : {kBefore, kBehind, kObjects}) {
+    ranges[range].keys_only = true;
+    ranges[range].limit = 3;  // our two own keys and a foreign one, which is enough to refuse
+  }
+  return ranges;
+}
+
+// Nothing but objects and our two own keys may lie below the root.
+Result<void> check_surroundings(const etcd::Layout& layout, const std::vector<etcd::RangeAnswer>& found) {
+  for (const Looked range : {kBefore, kBehind}) {
+    for (const etcd::Kv& kv : found[range].kvs) {
       if (kv.key != layout.marker() && kv.key != layout.last_transaction())
         return etcd::foreign_error(kv.key);
     }
@@ -53,27 +71,16 @@ Task<Result<void>> find_or_make_marker(CorePtr core, Duration timeout) {
   const etcd::Layout& layout = core->layout;
   etcd::Attempts attempts(core, timeout);
   while (true) {
-    std::vector<etcd::RangeCall> ranges(4);
-    ranges[0].key = layout.marker();
-    ranges[1].key = layout.root();
-    ranges[1].range_end = layout.data("");
-    ranges[2].key = etcd::range_end_of(layout.data(""));
-    ranges[2].range_end = etcd::range_end_of(layout.root());
-    ranges[3].key = layout.data("");
-    ranges[3].range_end = ranges[2].key;
-    for (std::size_t i = 1; i < ranges.size(); ++i) {
-      ranges[i].keys_only = true;
-      ranges[i].limit = 3;
-    }
-    auto found = co_await etcd::read_call(core, std::move(ranges), 0, attempts.remaining());
+    auto found = co_await etcd::read_call(core, surroundings(layout), 0, attempts.remaining());
     if (!found) co_return std::move(found.error().error);
     CO_TRY_VOID(check_surroundings(layout, found->ranges));
-    if (!found->ranges[0].kvs.empty()) {
-      const etcd::Kv& marker = found->ranges[0].kvs.front();
+    if (!found->ranges[kMarker].kvs.empty()) {
+      const etcd::Kv& marker = found->ranges[kMarker].kvs.front();
       core->created = marker.create_revision;
       co_return etcd::check_marker(marker.key, marker.value);
     }
-    if (!found->ranges[3].kvs.empty()) co_return etcd::foreign_error(found->ranges[3].kvs.front().key);
+    if (!found->ranges[kObjects].kvs.empty())
+      co_return etcd::foreign_error(found->ranges[kObjects].kvs.front().key);
     etcd::CommitCall create;
     create.conditions.push_back({etcd::Condition::Kind::mod_equals, layout.marker(), 0, ""});
     create.changes.push_back({layout.marker(), etcd::encode_marker(), 0});

@@ -310,6 +310,7 @@ MemberStatus to_status(const pb::StatusResponse& response) {
   MemberStatus status;
   status.bytes =
       static_cast<std::uint64_t>(response.dbsizeinuse() > 0 ? response.dbsizeinuse() : response.dbsize());
+  status.member = response.header().member_id();
   status.leader = response.leader();
   for (const std::string& error : response.errors()) status.alarms.push_back(error);
   return status;

@@ -96,6 +96,7 @@ struct CommitAnswer {
 
 struct MemberStatus {
   std::uint64_t bytes = 0;
+  std::uint64_t member = 0;
   std::uint64_t leader = 0;  // 0: none known
   std::vector<std::string> alarms;
 };
