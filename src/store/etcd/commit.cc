@@ -49,8 +49,6 @@ void add_conditions(const Layout& layout, const Compare& check, bool with_index,
         IndexBounds bounds = index_bounds(index_of(check.revision));
         call.conditions.push_back({Condition::Kind::value_greater, key, 0, std::move(bounds.greater_than)});
         call.conditions.push_back({Condition::Kind::value_less, key, 0, std::move(bounds.less_than)});
-      } else {
-        call.conditions.push_back({Condition::Kind::exists, key, 0, ""});
       }
       return;
   }
@@ -89,8 +87,13 @@ Task<Result<Revision>> revision_at(CorePtr core, std::string key, EtcdRevision a
   co_return entry.revision;
 }
 
-// For a transaction whose index conditions would pass etcd's limit. Which index a key has at an etcd revision
-// never changes, so it may be looked up before the commit, which then needs to compare etcd's revision alone.
+bool fits(const CommitCall& call) {
+  return call.conditions.size() <= kMaxOperations && size_of(call) <= kRequestBytes;
+}
+
+// For a transaction whose index conditions would pass etcd's limits. Which index a key has at an etcd
+// revision never changes, so it may be looked up before the commit, which then needs to compare etcd's
+// revision alone.
 Task<Result<void>> check_indexes(CorePtr core, std::vector<Compare> checks) {
   for (const Compare& check : checks) {
     if (check.kind != Compare::Kind::at) continue;
@@ -98,6 +101,32 @@ Task<Result<void>> check_indexes(CorePtr core, std::vector<Compare> checks) {
     if (!holds(check, found)) co_return compare_error(check, found);
   }
   co_return Result<void>();
+}
+
+// For more checks than etcd takes. One condition stands for the existence of many keys: that no transaction
+// has been committed since they were seen. Only a lease can take a key away besides, so leased keys keep a
+// condition each.
+Task<Result<CommitCall>> guard_existence(CorePtr core, CommitCall call) {
+  std::vector<RangeCall> ranges;
+  for (const Condition& condition : call.conditions) {
+    if (condition.kind != Condition::Kind::exists || ranges.size() == kMaxCompares) continue;
+    RangeCall range;
+    range.key = condition.key;
+    range.keys_only = true;
+    ranges.push_back(std::move(range));
+  }
+  CO_TRY(const Snapshot seen, co_await read(core, std::move(ranges)));
+  std::set<std::string> safe;
+  for (const RangeAnswer& answer : seen.ranges) {
+    // A key that is missing keeps its condition too, which then fails.
+    if (!answer.kvs.empty() && answer.kvs.front().lease == 0) safe.insert(answer.kvs.front().key);
+  }
+  std::erase_if(call.conditions, [&](const Condition& condition) {
+    return condition.kind == Condition::Kind::exists && safe.count(condition.key) != 0;
+  });
+  call.conditions.push_back(
+      {Condition::Kind::mod_equals, core->layout.last_transaction(), seen.transaction, ""});
+  co_return call;
 }
 
 // etcd only says that some condition failed. The state in which it did is still there: look which.
@@ -125,7 +154,7 @@ Task<Result<Committed>> explain(CorePtr core, std::vector<Compare> checks, EtcdR
     CO_TRY(const Revision revision, co_await revision_at(core, check.key, at));
     if (!holds(check, revision)) co_return compare_error(check, revision);
   }
-  co_return make_error(Errc::internal, "etcd refused a transaction whose conditions hold");
+  co_return make_error(Errc::unavailable, "other transactions came in between: try again");
 }
 
 Task<Result<Committed>> refused(CorePtr core, std::vector<Compare> checks, EtcdRevision at) {
@@ -158,21 +187,28 @@ Task<Result<void>> find_connection(CorePtr core, Duration timeout) {
 }
 }  // namespace
 
-Task<Result<Committed>> commit(CorePtr core, Transaction transaction) {
-  CO_TRY_VOID(validate(transaction));
-  const std::vector<Compare> checks = checks_of(transaction);
+namespace {
+// The call, small enough for etcd.
+Task<Result<CommitCall>> make_call(CorePtr core, Transaction transaction, std::vector<Compare> checks) {
   CommitCall call = to_call(core->layout, transaction, checks, true);
-  if (size_of(call) > kRequestBytes) {
-    CO_TRY_VOID(co_await check_indexes(core, checks));
-    call = to_call(core->layout, transaction, checks, false);
-  }
-  const std::size_t writes = transaction.writes.size();
-  Attempts attempts(core, core->options.request_timeout);
+  if (fits(call)) co_return call;
+  CO_TRY_VOID(co_await check_indexes(core, checks));
+  call = to_call(core->layout, transaction, checks, false);
+  if (fits(call)) co_return call;
+  CO_TRY(call, co_await guard_existence(core, std::move(call)));
+  if (fits(call)) co_return call;
+  co_return make_error(
+      Errc::exhausted,
+      fmt::format("a transaction in etcd has at most {} conditions on leased keys", kMaxOperations - 1));
+}
+
+Task<Result<Committed>> send(CorePtr core, CommitCall call, std::vector<Compare> checks, std::size_t writes,
+                             Attempts* attempts) {
   while (true) {
     if (!core->link->is_connected()) {
-      CO_TRY_VOID(co_await find_connection(core, attempts.remaining()));
+      CO_TRY_VOID(co_await find_connection(core, attempts->remaining()));
     }
-    auto answer = co_await core->link->commit(call, attempts.remaining());
+    auto answer = co_await core->link->commit(call, attempts->remaining());
     if (answer) {
       if (!answer->succeeded) co_return co_await refused(core, checks, answer->revision);
       core->note_health({});
@@ -184,8 +220,26 @@ Task<Result<Committed>> commit(CorePtr core, Transaction transaction) {
     if (!failed.not_applied)
       co_return make_error(Errc::timed_out, "it may or may not have been applied: " + failed.error.message);
     if (!failed.retry) co_return failed.error;
-    const bool again = co_await attempts.pause();
+    const bool again = co_await attempts->pause();
     if (!again) co_return make_error(Errc::unavailable, "not applied: " + failed.error.message);
+  }
+}
+}  // namespace
+
+Task<Result<Committed>> commit(CorePtr core, Transaction transaction) {
+  CO_TRY_VOID(validate(transaction));
+  const std::vector<Compare> checks = checks_of(transaction);
+  const std::size_t writes = transaction.writes.size();
+  Attempts attempts(core, core->options.request_timeout);
+  while (true) {
+    CO_TRY(CommitCall call, co_await make_call(core, transaction, checks));
+    const bool guarded =
+        call.conditions.size() > 0 && call.conditions.back().key == core->layout.last_transaction();
+    auto committed = co_await send(core, std::move(call), checks, writes, &attempts);
+    // Only the guard failed: nothing was changed, look again.
+    if (!guarded || !committed.is(Errc::unavailable)) co_return committed;
+    const bool again = co_await attempts.pause();
+    if (!again) co_return committed;
   }
 }
 

@@ -1,6 +1,5 @@
 // etcd that dies, hangs, is full, is not there or is not who it says.
 #include <gmock/gmock.h>
-#include <signal.h>
 
 #include <filesystem>
 
@@ -55,7 +54,7 @@ TEST_F(Faults, AServerThatHangsIsATimeOutWithinTheDeadline) {
   const auto first = wait(store->put("a", "1"));
   ASSERT_TRUE(first.ok());
   auto stream = wait(store->watch("", *first));
-  server_->send_signal(0, SIGSTOP);
+  server_->freeze(0);
   TimePoint before = loop_.clock().now();
   const auto written = wait(store->put("b", "1"));
   EXPECT_TRUE(written.is(Errc::timed_out)) << written.error().message;
@@ -65,7 +64,7 @@ TEST_F(Faults, AServerThatHangsIsATimeOutWithinTheDeadline) {
   EXPECT_TRUE(read.is(Errc::timed_out)) << read.error().message;
   EXPECT_LT(loop_.clock().now() - before, 3s);
   EXPECT_TRUE(eventually([&] { return !store->ready().ok(); }));
-  server_->send_signal(0, SIGCONT);
+  server_->thaw(0);
   EXPECT_TRUE(eventually([&] { return store->ready().ok(); }));
   ASSERT_TRUE(can_write(*store, "c"));
   // The write of unknown outcome may be there or not; never twice, and never after c.
@@ -137,7 +136,7 @@ struct Tls : Faults {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
   Result<std::unique_ptr<Store>> try_open(EtcdOptions options) {
-    options.open_timeout = 2s;
+    options.open_timeout = 1s;
     return wait(open_etcd_store(loop_, std::move(options)));
   }
   std::string directory_;

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <signal.h>
 
 #include <map>
 
@@ -378,7 +377,7 @@ Task<Result<void>> read_hanging(Store* store, Endings* endings) {
 TEST_F(EtcdStoreTest, ClosingTheStoreEndsWhatIsUnderWay) {
   const Revision start = put("a");
   auto stream = wait(store_->watch("", start));
-  server_->send_signal(0, SIGSTOP);
+  server_->freeze(0);
   Endings endings;
   TaskGroup group(loop_);
   group.spawn(until_closed(stream->get(), &endings));

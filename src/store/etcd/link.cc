@@ -107,16 +107,10 @@ void fill(const Condition& condition, pb::Compare& compare) {
   }
 }
 
-// More conditions than etcd takes in one transaction go into transactions inside the success branch: all of
-// them look at the same state, and the changes stand in the innermost.
 void fill(const CommitCall& call, pb::TxnRequest& request) {
-  pb::TxnRequest* level = &request;
-  for (std::size_t i = 0; i < call.conditions.size(); ++i) {
-    if (i != 0 && i % kMaxOperations == 0) level = level->add_success()->mutable_request_txn();
-    fill(call.conditions[i], *level->add_compare());
-  }
+  for (const Condition& condition : call.conditions) fill(condition, *request.add_compare());
   for (const Change& change : call.changes) {
-    pb::RequestOp& operation = *level->add_success();
+    pb::RequestOp& operation = *request.add_success();
     if (!change.value) {
       operation.mutable_request_delete_range()->set_key(change.key);
       continue;
@@ -126,15 +120,6 @@ void fill(const CommitCall& call, pb::TxnRequest& request) {
     put.set_value(*change.value);
     put.set_lease(static_cast<std::int64_t>(change.lease));
   }
-}
-
-bool all_succeeded(const pb::TxnResponse& response) {
-  const pb::TxnResponse* level = &response;
-  while (level->succeeded()) {
-    if (level->responses_size() == 0 || !level->responses(0).has_response_txn()) return true;
-    level = &level->responses(0).response_txn();
-  }
-  return false;
 }
 
 }  // namespace
@@ -290,7 +275,7 @@ Task<CallResult<ReadAnswer>> to_read_answer(Task<CallResult<pb::TxnResponse>> pe
 Task<CallResult<CommitAnswer>> to_commit_answer(Task<CallResult<pb::TxnResponse>> pending) {
   auto response = co_await std::move(pending);
   if (!response) co_return tl::make_unexpected(std::move(response.error()));
-  co_return CommitAnswer{all_succeeded(*response), response->header().revision()};
+  co_return CommitAnswer{response->succeeded(), response->header().revision()};
 }
 
 template <class Response>
@@ -326,7 +311,7 @@ Task<CallResult<ReadAnswer>> Link::read(std::vector<RangeCall> ranges, Duration 
 }
 
 Task<CallResult<CommitAnswer>> Link::commit(const CommitCall& call, Duration timeout) {
-  MOOR_ASSERT(call.changes.size() <= kMaxOperations);
+  MOOR_ASSERT(call.changes.size() <= kMaxOperations && call.conditions.size() <= kMaxOperations);
   pb::TxnRequest request;
   fill(call, request);
   return to_commit_answer(Inside::unary<pb::TxnRequest, pb::TxnResponse>(inside_, std::move(request), timeout,

@@ -168,9 +168,17 @@ Result<void> EtcdServer::restart(std::size_t member) {
   return run(members_[member]);
 }
 
-void EtcdServer::send_signal(std::size_t member, int signal) {
+void EtcdServer::freeze(std::size_t member) {
   MOOR_ASSERT(members_[member].pid > 0);
-  ::kill(members_[member].pid, signal);
+  ::kill(members_[member].pid, SIGSTOP);
+  int status = 0;
+  while (::waitpid(members_[member].pid, &status, WUNTRACED) < 0 && errno == EINTR) {
+  }
+}
+
+void EtcdServer::thaw(std::size_t member) {
+  MOOR_ASSERT(members_[member].pid > 0);
+  ::kill(members_[member].pid, SIGCONT);
 }
 
 std::string EtcdServer::log_of(std::size_t member) const {

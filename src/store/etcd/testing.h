@@ -41,7 +41,9 @@ class EtcdServer {
   void kill(std::size_t member);
   // After kill(): the same data, the same ports.
   Result<void> restart(std::size_t member);
-  void send_signal(std::size_t member, int signal);
+  // SIGSTOP, and waits until it stands still; SIGCONT.
+  void freeze(std::size_t member);
+  void thaw(std::size_t member);
   bool is_running(std::size_t member) const { return members_[member].pid > 0; }
   std::size_t size() const { return members_.size(); }
   // The end of a member's log, for failures.

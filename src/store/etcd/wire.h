@@ -82,12 +82,12 @@ struct Change {
   LeaseId lease = 0;
 };
 
+// etcd's default --max-txn-ops; transactions inside transactions do not raise it.
+inline constexpr std::size_t kMaxOperations = 128;
 struct CommitCall {
-  std::vector<Condition> conditions;
-  std::vector<Change> changes;  // at most kMaxOperations
+  std::vector<Condition> conditions;  // at most kMaxOperations
+  std::vector<Change> changes;        // at most kMaxOperations
 };
-// etcd's --max-txn-ops is 128 by default; more conditions than this nest transactions.
-inline constexpr std::size_t kMaxOperations = 120;
 
 struct CommitAnswer {
   bool succeeded = false;
