@@ -78,7 +78,8 @@ function(moor_test)
   endif()
 endfunction()
 
-# A program of ours: build/<preset>/bin/<name>
+# A program of ours: build/<preset>/bin/<name>; `programs` builds them all and nothing else.
+add_custom_target(programs)
 function(moor_program)
   cmake_parse_arguments(PROGRAM "" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
   add_executable(${PROGRAM_NAME} ${PROGRAM_SOURCES})
@@ -87,4 +88,5 @@ function(moor_program)
     target_link_libraries(${PROGRAM_NAME} PRIVATE ${dep_target})
   endforeach()
   target_link_libraries(${PROGRAM_NAME} PRIVATE ${PROGRAM_LIBS})
+  add_dependencies(programs ${PROGRAM_NAME})
 endfunction()

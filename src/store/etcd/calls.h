@@ -4,6 +4,7 @@
 // an executor that is gone. It is the only thing here that several threads share.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -40,6 +41,13 @@ struct CallEnv {
   std::shared_ptr<Calls> calls;
   std::shared_ptr<grpc::Channel> channel;
 };
+
+// gRPC wants its deadlines on the wall's clock.
+inline std::chrono::system_clock::time_point deadline_after(const Executor& executor, Duration timeout) {
+  const auto until = executor.clock().wall().since_epoch + timeout;
+  return std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(until));
+}
 
 // streams.cc. The calls delete themselves when gRPC is done with them.
 std::shared_ptr<WatchCall> start_watch(const CallEnv& env, std::string key, std::string range_end,

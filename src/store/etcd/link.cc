@@ -193,7 +193,7 @@ struct Link::Inside {
   void send(Request request, Duration timeout, Start start, Done done) {
     const auto call = std::make_shared<Call<Request, Response>>();
     call->request = std::move(request);
-    call->context.set_deadline(std::chrono::system_clock::now() + timeout);
+    call->context.set_deadline(deadline_after(executor, timeout));
     // A member without a leader refuses at once and certainly, instead of keeping the call until it times
     // out.
     call->context.AddMetadata("hasleader", "true");

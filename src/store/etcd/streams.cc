@@ -118,11 +118,14 @@ class KeepAliveReactor final
       public std::enable_shared_from_this<KeepAliveReactor> {
  public:
   KeepAliveReactor(const CallEnv& env, Completion<CallResult<std::int64_t>> done)
-      : calls_(env.calls), done_(std::move(done)), stub_(pb::Lease::NewStub(env.channel)) {}
+      : executor_(env.executor),
+        calls_(env.calls),
+        done_(std::move(done)),
+        stub_(pb::Lease::NewStub(env.channel)) {}
 
   void start(LeaseId lease, Duration timeout) {
     context_.AddMetadata("hasleader", "true");
-    context_.set_deadline(std::chrono::system_clock::now() + timeout);
+    context_.set_deadline(deadline_after(executor_, timeout));
     request_.set_id(static_cast<std::int64_t>(lease));
     self_ = shared_from_this();
     calls_->add(this, [self = shared_from_this()] { self->context_.TryCancel(); });
@@ -145,6 +148,7 @@ class KeepAliveReactor final
   }
 
  private:
+  Executor& executor_;
   std::shared_ptr<Calls> calls_;
   Completion<CallResult<std::int64_t>> done_;
   std::unique_ptr<pb::Lease::Stub> stub_;
