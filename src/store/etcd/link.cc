@@ -63,6 +63,28 @@ std::shared_ptr<grpc::Channel> make_channel(const Endpoint& endpoint, const Etcd
   return grpc::CreateCustomChannel(endpoint.target, grpc::SslCredentials(tls), arguments);
 }
 
+// gRPC 1.51 stops its callback threads with the last channel that used them, and while it does, such a thread
+// can touch the completion queue after its end: an abort in about every fourth process that opens and closes
+// stores. One channel that is never closed keeps the threads for the life of the process; it connects to
+// nothing.
+void keep_callback_threads() {
+  struct Keeper {
+    std::shared_ptr<grpc::Channel> channel;
+    grpc::ClientContext context;
+    pb::RangeRequest request;
+    pb::RangeResponse response;
+  };
+  [[maybe_unused]] static Keeper* const kept = [] {
+    auto* keeper = new Keeper;
+    keeper->channel = grpc::CreateChannel("unix:/nonexistent", grpc::InsecureChannelCredentials());
+    keeper->context.TryCancel();
+    pb::KV::NewStub(keeper->channel)
+        ->async()
+        ->Range(&keeper->context, &keeper->request, &keeper->response, [](const grpc::Status&) {});
+    return keeper;
+  }();
+}
+
 void fill(const RangeCall& call, pb::RangeRequest& request) {
   request.set_key(call.key);
   request.set_range_end(call.range_end);
@@ -242,6 +264,7 @@ Result<std::unique_ptr<Link>> Link::make(Executor& executor, const EtcdOptions& 
   if (options.endpoints.empty()) return make_error(Errc::invalid, "etcd needs at least one endpoint");
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return make_error(Errc::invalid, "a TLS certificate and its key go together");
+  keep_callback_threads();
   auto inside = std::make_shared<Inside>(executor);
   for (const std::string& text : options.endpoints) {
     TRY(const Endpoint endpoint, parse_endpoint(text, !options.tls_ca.empty()));
