@@ -46,9 +46,10 @@ class Witness {
   std::uint64_t events() const { return events_; }
   int rounds_with_writes() const { return rounds_with_writes_; }
   // The strike takes the disk away before it kills: the writer then fails before it dies, and what it says
-  // after the strike has no weight. After a real power loss nobody would hear it; and a file system that is
-  // shut down while an fsync is under way may answer it with success (ext4's jbd2_complete_transaction finds
-  // the aborted transaction gone).
+  // after the strike has no weight. After a real power loss nobody would hear it; and an fdatasync that is
+  // under way when the file system is shut down may be answered with success and its data be gone. Measured
+  // with a bare append and fdatasync loop, 25 shutdowns each: on ext4 6 of 7 and on xfs 5 of 6 successes that
+  // came after the shutdown began were lost, of the 340 before it none.
   bool power_loss = false;
   std::uint64_t late() const { return late_lines_; }
 
