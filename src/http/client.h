@@ -39,7 +39,7 @@ struct ClientOptions {
   Duration connect_timeout = std::chrono::seconds(10);  // with the TLS handshake
   std::size_t max_body_bytes = 256 * 1024 * 1024;       // of an answer read whole
   std::size_t max_line_bytes = 8 * 1024 * 1024;         // of a stream read by lines
-  HeadLimits head;
+  HeadLimits head{};
 };
 
 // The body of an answer, read as it comes. Destroying it before its end closes the connection.

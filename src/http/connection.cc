@@ -432,6 +432,13 @@ Task<Result<void>> Connection::write(std::string chunk) {
   co_return co_await write_chunk(std::move(parts));
 }
 
+Task<Result<void>> Connection::write(SharedText chunk) {
+  std::vector<Slice> parts;
+  parts.reserve(3);
+  parts.push_back(slice_of(*chunk));
+  co_return co_await write_chunk(std::move(parts));
+}
+
 Task<Result<void>> Connection::write(std::vector<SharedText> parts) {
   std::vector<Slice> slices;
   slices.reserve(parts.size() + 2);

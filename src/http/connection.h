@@ -77,6 +77,7 @@ class Connection final : private Transport::Monitor, private StreamWriter {
 
   bool on_readable() override;
   Task<Result<void>> write(std::string chunk) override;
+  Task<Result<void>> write(SharedText chunk) override;
   Task<Result<void>> write(std::vector<SharedText> parts) override;
 
   Server::Inside& server_;

@@ -41,7 +41,7 @@ class Handler {
 };
 
 struct ServerLimits {
-  HeadLimits head;
+  HeadLimits head{};
   std::size_t body_bytes = 3 * 1024 * 1024;
   // All request bodies together, from their first byte to their answer: many middling uploads are refused
   // (503) before they eat the machine.

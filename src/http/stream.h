@@ -19,9 +19,10 @@ class StreamWriter {
  public:
   virtual ~StreamWriter() = default;
   // Done when the kernel has taken all of it, so that a slow reader slows its writer. An error means that
-  // the stream is over: the client has gone (unavailable), was too slow (timed_out), or the server stops
-  // (cancelled). One write at a time. An empty chunk writes nothing.
+  // the stream is over: the client has gone (unavailable) or was too slow (timed_out). One write at a time.
+  // An empty chunk writes nothing. A stream that was told to end may still write its last words.
   virtual Task<Result<void>> write(std::string chunk) = 0;
+  virtual Task<Result<void>> write(SharedText chunk) = 0;  // not copied
   // All parts as one chunk, none of them copied.
   virtual Task<Result<void>> write(std::vector<SharedText> parts) = 0;
 };
