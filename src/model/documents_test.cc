@@ -5,6 +5,7 @@
 #include "model/crd.h"
 #include "model/discovery.h"
 #include "model/openapi.h"
+#include "model/openapi_v2.h"
 #include "model/yaml.h"
 
 namespace moor::model {
@@ -97,6 +98,47 @@ TEST(OpenApi, FieldsSayWhatExplainShows) {
   const Json& status =
       *document.find_path({"components", "schemas", "io.longhorn.v1beta2.VolumeStatus", "properties"});
   EXPECT_EQ(status.find("conditions")->get_string("x-kubernetes-list-type"), "map");
+}
+
+// Reads length-delimited protobuf fields; absent when the bytes are none.
+std::optional<std::vector<std::pair<std::uint64_t, std::string_view>>> wire_fields(std::string_view bytes) {
+  const auto varint = [&bytes]() -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.front());
+      bytes.remove_prefix(1);
+      value |= std::uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  };
+  std::vector<std::pair<std::uint64_t, std::string_view>> fields;
+  while (!bytes.empty()) {
+    const auto tag = varint();
+    const auto size = varint();
+    if (!tag || (*tag & 7) != 2 || !size || *size > bytes.size()) return std::nullopt;
+    fields.emplace_back(*tag >> 3, bytes.substr(0, *size));
+    bytes.remove_prefix(*size);
+  }
+  return fields;
+}
+
+TEST(OpenApi, SecondVersionHasEveryKindInProtobuf) {
+  const std::string bytes = openapi_v2_protobuf();
+  const auto document = wire_fields(bytes);
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->front().second, "2.0");
+  const auto definitions = wire_fields(document->back().second);
+  ASSERT_TRUE(definitions);
+  std::set<std::string> names;
+  for (const auto& [number, definition] : *definitions) {
+    const auto entry = wire_fields(definition);
+    ASSERT_TRUE(entry && entry->size() == 2);
+    names.emplace(entry->front().second);
+    EXPECT_TRUE(wire_fields(entry->back().second)) << entry->front().second;
+  }
+  for (const KindInfo* kind : all_kinds())
+    EXPECT_TRUE(names.contains(kind->schema->component())) << kind->kind;
 }
 
 TEST(Discovery, PlainFormsListEveryResource) {

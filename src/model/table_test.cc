@@ -105,9 +105,10 @@ TEST(Table, NoKindFailsOnAnyObject) {
     const TablePrinter printer(*kind);
     const std::size_t width = printer.definitions().size();
     for (const Json& object :
-         {sample_object(*kind), Json::object(), *parse_json(R"({"spec":[],"status":1,"metadata":"x"})"),
+         {sample_object(*kind), Json::object(),
+          *parse_json(R"({"spec":[],"status":1,"metadata":{"labels":[1]}})"),
           *parse_json(
-              R"({"spec":{"attachmentTickets":[],"containers":1,"members":[],"drivers":2,"blockDevices":"x",
+              R"({"spec":{"attachmentTickets":[],"containers":1,"members":[1],"drivers":2,"blockDevices":"x",
                                  "accessModes":{},"claimRef":[]},"status":{"conditions":{},"addresses":4,"containerStatuses":"x"},"data":3})")})
       EXPECT_EQ(printer.cells(object, kNow).size(), width) << kind->kind;
   }
