@@ -10,7 +10,7 @@ option(MOOR_COVERAGE "Instrument for gcov" OFF)
 option(MOOR_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-                    -Wimplicit-fallthrough -Werror)
+                    -Wimplicit-fallthrough -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these inside libstdc++ for correct code at -O2 (its bugs 105329 and 107852).
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds)

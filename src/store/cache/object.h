@@ -1,0 +1,42 @@
+// What the cache holds: an entry with what its projector made of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace moor::store {
+
+// One value in one index: "label app" = "db". Indexes are numbered by whoever writes the projector.
+struct Term {
+  std::uint32_t index = 0;
+  std::string value;
+  auto operator<=>(const Term&) const = default;
+};
+
+struct CachedObject {
+  Entry entry;
+  std::vector<Term> terms;              // sorted, without repeats
+  std::shared_ptr<const void> decoded;  // whatever the projector wants to keep; may be null
+  bool has(const Term& term) const;
+};
+using ObjectPtr = std::shared_ptr<const CachedObject>;
+
+// Fills terms and decoded from the entry. Pure: the same entry gives the same result. Called once per write.
+using Projector = std::function<void(CachedObject& object)>;
+
+// One write as the cache saw it. Both sides are there, so that a watcher with a selector knows whether an
+// object has come into its view or left it.
+struct Change {
+  Revision revision = 0;
+  ObjectPtr before;  // null: it was not there
+  ObjectPtr after;   // null: it is gone
+  const std::string& key() const { return after != nullptr ? after->entry.key : before->entry.key; }
+};
+using ChangePtr = std::shared_ptr<const Change>;
+
+}  // namespace moor::store

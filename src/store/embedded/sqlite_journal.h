@@ -1,0 +1,83 @@
+// SqliteJournal: makes a JournaledStore durable in one directory. One thread writes: each batch is one SQL
+// transaction, synced before it is answered. A second thread copies the write-ahead log into the database in
+// the background, so that writers wait neither for that nor for a log without end.
+//
+// After anything but a lack of space the journal stops for good: the batch is not acknowledged, all later
+// ones fail, and the files are left as they are. What a failed sync left on the disk is decided at the next
+// open, from the disk.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/executor.h"
+#include "store/embedded/database.h"
+#include "store/embedded/directory.h"
+#include "store/journal.h"
+
+namespace moor::store::embedded {
+
+// In pages of 4 KiB of the write-ahead log.
+struct CheckpointOptions {
+  std::uint64_t start = 1'000;   // the background copy begins
+  std::uint64_t finish = 128;    // so little is left that the writer itself copies it and begins the log anew
+  std::uint64_t rounds = 4;      // of background copying before the writer finishes whatever is left
+  std::uint64_t limit = 16'000;  // here the writer waits for the background copy
+};
+
+class SqliteJournal final : public Journal {
+ public:
+  // The journal and what it holds. See Database::open for the errors; unavailable: already open.
+  static Result<std::pair<std::unique_ptr<SqliteJournal>, JournalContent>> open(
+      Executor& executor, Place place, CheckpointOptions options = {});
+  // Finishes the batch under way; then, unless stopped, copies and cuts the log. The executor must still be
+  // there.
+  ~SqliteJournal() override;
+
+  void append(JournalBatch batch, Done done) override;
+  std::uint64_t bytes() const override { return bytes_; }
+
+ private:
+  struct Waiting {
+    JournalBatch batch;
+    Done done;
+  };
+  enum class Copy { idle, wanted, running, finish };  // finish: it is the writer's turn
+
+  SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Database> database,
+                Connection checkpointer, CheckpointOptions options);
+  void write_batches();
+  void tend_log();
+  void finish_copy();
+  void copy_log();
+  Result<void> copy_rounds();
+  void copy_failed(const Error& error);
+  void stop(const Error& error);
+
+  Executor& executor_;
+  DirectoryLock lock_;                  // before the database: let go after it is closed
+  std::unique_ptr<Database> database_;  // the writer's, once its thread runs
+  Connection checkpointer_;             // the background thread's
+  const CheckpointOptions options_;
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> frames_{0};
+
+  std::mutex mutex_;  // all below
+  std::condition_variable wake_writer_;
+  std::condition_variable wake_copy_;
+  std::optional<Waiting> waiting_;
+  Copy copy_ = Copy::idle;
+  bool copy_lacks_space_ = false;
+  bool closing_ = false;
+  std::optional<Error> stopped_;
+
+  std::thread writer_;
+  std::thread copier_;
+};
+
+}  // namespace moor::store::embedded

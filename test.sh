@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs them.
+#
+#   ./test.sh                 everything (release build, all tests, sanitizers on the rooms at the bottom)
+#   ./test.sh fast            the inner loop: debug build, tests that take milliseconds
+#   ./test.sh asan | tsan     all tests of the rooms under a sanitizer
+#   ./test.sh tidy            formatting, the house rules, clang-tidy
+#   ./test.sh NAME…           tests whose name matches (release build), e.g. ./test.sh StoreContract
+set -euo pipefail
+cd "$(dirname "$0")"
+
+jobs=$(nproc)
+banner() { printf '\n== %s\n' "$*"; }
+
+build() {  # preset [target…]
+  local preset=$1; shift
+  banner "build $preset"
+  cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"}
+}
+
+run() {  # preset ctest-arguments…
+  local preset=$1; shift
+  banner "test $preset $*"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
+}
+
+# Rooms whose memory errors would harm data; cheap enough for every run.
+sanitized=(base_test store_test store_embedded_test)
+
+case "${1:-all}" in
+  -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
+
+tools/packages test
+
+case "${1:-all}" in
+  all)
+    build release
+    run release -L fast -j "$jobs"
+    run release -LE fast
+    build asan "${sanitized[@]}"
+    run asan -R '^(base|store)\.' -j "$jobs"
+    ;;
+  fast) build dev; run dev -L fast -j "$jobs" ;;
+  asan|tsan) build "$1"; run "$1" -L 'fast|sanitized' ;;
+  tidy)
+    tools/tidy.py
+    tools/format --check
+    tools/clang_tidy
+    ;;
+  *)
+    build release
+    pattern=$(IFS='|'; echo "$*")
+    run release -R "$pattern"
+    ;;
+esac
