@@ -8,6 +8,6 @@ moor_room(
 
 moor_test(
   NAME block_replica_test
-  SOURCES core/replica_fence_test.cc
+  SOURCES core/replica_fence_test.cc core/replica_model_test.cc
   DEPS block/replica
-  LIBS rapidcheck)
+  LIBS rapidcheck rapidcheck_gtest)

@@ -296,10 +296,11 @@ Task<Result<void>> ReplicaStore::revert(SnapshotCommand command) {
     co_return make_error(Errc::invalid, "snapshot " + command.name + " is being removed");
   if (merges_into_head(meta()))
     co_return make_error(Errc::invalid, "a purge into the head is under way: wait for it");
+  // Taken now: the background may replace the record while we wait.
+  const LayerFile parent = target->file;
   const LayerFile file = meta().next_file;
   CO_TRY_VOID(co_await create_files(file, meta().size));
   const LayerFile old_head = meta().head_file;
-  const LayerFile parent = target->file;
   CO_TRY_VOID(co_await meta_.commit([&](ReplicaMeta& next) -> Result<void> {
     TRY_VOID(take_generation(next, command.generation));
     next.head_parent = parent;

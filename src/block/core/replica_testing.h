@@ -144,12 +144,13 @@ class SimReplica final : public ReplicaSink {
     request.length = static_cast<std::uint32_t>(extent.length);
     return request;
   }
-  static PeerRequest snapshot_of(PeerOp op, const std::string& name) {
+  // Each command brings new identities, as an engine's do.
+  PeerRequest snapshot_of(PeerOp op, const std::string& name) {
     PeerRequest request;
     request.op = op;
     request.snapshot.name = name;
-    request.snapshot.layer_id = (op == PeerOp::snapshot_purge ? "merged-" : "layer-") + name;
-    request.snapshot.head_id = (op == PeerOp::snapshot_revert ? "reverted-" : "head-") + name;
+    request.snapshot.layer_id = "layer-" + std::to_string(next_identity_);
+    request.snapshot.head_id = "head-" + std::to_string(next_identity_++);
     return request;
   }
   PeerReply snapshot(PeerId peer, PeerOp op, const std::string& name) {
@@ -199,6 +200,7 @@ class SimReplica final : public ReplicaSink {
   std::optional<Result<void>> outcome_;
   PeerId next_peer_ = 1;
   std::uint64_t next_id_ = 1;
+  std::uint64_t next_identity_ = 1;
 };
 
 inline std::vector<std::byte> pattern(std::size_t size, std::uint8_t seed) {
