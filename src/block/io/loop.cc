@@ -98,6 +98,8 @@ Loop::~Loop() {
 
 Result<void> Loop::run() {
   while (!stopped_) TRY_VOID(run_once(std::chrono::hours(1)));
+  // What was answered in the turn that stopped us still goes out.
+  TRY_VOID(run_once(std::chrono::nanoseconds(0)));
   stopped_ = false;
   return {};
 }

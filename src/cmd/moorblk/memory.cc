@@ -1,5 +1,6 @@
 // moorblk memory: a RAM export, the floor of what the protocol and the loop cost.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "block/io/address.h"
+#include "block/io/control_server.h"
 #include "block/io/loop.h"
 #include "block/io/memory_backend.h"
 #include "block/io/nbd_front.h"
@@ -22,8 +24,28 @@ struct MemoryOptions {
   std::string listen;
   std::string size = "1Gi";
   std::string name = "memory";
+  std::string control;
   block::io::TlsFiles tls;
 };
+
+void add_handlers(block::io::ControlServer& control, block::io::Loop& loop, block::io::MemoryBackend& backend,
+                  block::io::NbdFront& front) {
+  control.on("status", [&](const Json&, block::io::Responder responder) {
+    responder.reply(Json::object({{"size", backend.size()},
+                                  {"allocated", backend.allocated_bytes()},
+                                  {"connections", front.connections()}}));
+  });
+  control.on("stats", [&](const Json&, block::io::Responder responder) {
+    responder.reply(Json::object({{"requests", backend.requests()},
+                                  {"turns", loop.statistics().turns},
+                                  {"completions", loop.statistics().completions}}));
+  });
+  control.on("shutdown", [&](const Json&, block::io::Responder responder) {
+    responder.reply(Json::object());
+    control.publish("stopping", Json::object());
+    loop.stop();
+  });
+}
 
 Result<void> serve(const MemoryOptions& options) {
   TRY(const auto size, parse_size(options.size));
@@ -40,11 +62,18 @@ Result<void> serve(const MemoryOptions& options) {
   block::io::NbdFront front(*loop, pool, *backend, front_options);
   backend->attach(front);
   TRY(const auto bound, front.listen(address));
+  block::io::ControlServer control(*loop, pool, Json::object({{"program", "memory"}, {"pid", ::getpid()}}));
+  if (!options.control.empty()) {
+    add_handlers(control, *loop, *backend, front);
+    TRY(const auto path, block::io::parse_address("unix:" + options.control));
+    TRY_VOID(control.listen(path));
+  }
   TRY_VOID(loop->on_signals({SIGTERM, SIGINT}, [&](int) { loop->stop(); }));
   fmt::print("ready {}\n", bound.text);
   std::fflush(stdout);
   TRY_VOID(loop->run());
   if (address.is_unix()) std::remove(options.listen.substr(5).c_str());
+  if (!options.control.empty()) std::remove(options.control.c_str());
   return {};
 }
 
@@ -58,6 +87,7 @@ void add_memory(CLI::App& app, Chosen& chosen) {
   command->add_option("--size", options->size, "size of the export")->capture_default_str();
   command->add_option("--name", options->name, "name of the export; the empty name finds it too")
       ->capture_default_str();
+  command->add_option("--control", options->control, "path of a control socket (status, stats, shutdown)");
   command->add_option("--tls-certificate", options->tls.certificate, "PEM file; TCP then requires TLS");
   command->add_option("--tls-key", options->tls.key, "PEM file");
   command->add_option("--tls-authority", options->tls.authority,
