@@ -108,7 +108,9 @@ Slice BufferPool::copy_of(std::span<const std::byte> bytes) {
   return slice;
 }
 
-std::size_t BufferPool::outstanding() const { return state_->outstanding; }
+std::size_t BufferPool::outstanding() const {
+  return state_->outstanding;
+}
 
 std::span<std::byte> OutQueue::put(std::size_t size) {
   MOOR_ASSERT(size <= kArenaBytes, "{} bytes are too many for a header", size);
@@ -136,7 +138,9 @@ void OutQueue::put_bytes(std::span<const std::byte> bytes) {
   }
 }
 
-void OutQueue::put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+void OutQueue::put_text(std::string_view text) {
+  put_bytes(std::as_bytes(std::span(text)));
+}
 
 void OutQueue::put_slice(Slice slice) {
   if (slice.size() < kCopyBelow) return put_bytes(slice.span());

@@ -1,5 +1,5 @@
-// Big-endian numbers in byte ranges, as NBD and our private messages write them. ByteReader is total: past the
-// end it gives zeros and remembers that it failed, so a decoder checks once, at its end.
+// Big-endian numbers in byte ranges, as NBD and our private messages write them. ByteReader is total: past
+// the end it gives zeros and remembers that it failed, so a decoder checks once, at its end.
 #pragma once
 
 #include <bit>
@@ -41,7 +41,9 @@ std::byte* store_big_endian(std::byte* to, T value) {
 inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline Bytes as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 class ByteReader {
  public:

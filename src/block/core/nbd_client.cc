@@ -9,12 +9,16 @@ namespace moor::block::nbd {
 namespace {
 
 constexpr std::size_t kGreetingBytes = 18;
-constexpr std::uint32_t kMaxChunks = 65'536;       // of one reply
+constexpr std::uint32_t kMaxChunks = 65'536;  // of one reply
 constexpr std::uint32_t kMaxExtentBytes = 4 + 8 * 1'048'576u;
 constexpr std::size_t kDirectFrom = 32u << 10;
 
-bool is_private(std::uint16_t command) { return command >= kFirstPrivateCommand; }
-bool is(std::uint16_t command, Command which) { return command == static_cast<std::uint16_t>(which); }
+bool is_private(std::uint16_t command) {
+  return command >= kFirstPrivateCommand;
+}
+bool is(std::uint16_t command, Command which) {
+  return command == static_cast<std::uint16_t>(which);
+}
 
 }  // namespace
 
@@ -45,14 +49,22 @@ void Client::fail(std::string why) {
 
 std::size_t Client::needed() const {
   switch (phase_) {
-    case Phase::greeting: return kGreetingBytes;
-    case Phase::option_header: return kOptionReplyBytes;
-    case Phase::option_body: return option_bytes_;
-    case Phase::reply_start: return kSimpleReplyBytes;
-    case Phase::chunk_rest: return kChunkHeaderBytes - kSimpleReplyBytes;
-    case Phase::chunk_body: return chunk_bytes_;
-    case Phase::read_offset: return 8;
-    default: MOOR_UNREACHABLE("no header in this phase");
+    case Phase::greeting:
+      return kGreetingBytes;
+    case Phase::option_header:
+      return kOptionReplyBytes;
+    case Phase::option_body:
+      return option_bytes_;
+    case Phase::reply_start:
+      return kSimpleReplyBytes;
+    case Phase::chunk_rest:
+      return kChunkHeaderBytes - kSimpleReplyBytes;
+    case Phase::chunk_body:
+      return chunk_bytes_;
+    case Phase::read_offset:
+      return 8;
+    default:
+      MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -77,16 +89,23 @@ void Client::step(Bytes whole) {
     whole = kept;
   }
   switch (phase_) {
-    case Phase::greeting: return on_greeting(whole);
-    case Phase::option_header: return on_option_header(whole);
-    case Phase::option_body: return on_option_reply(whole);
-    case Phase::reply_start: return on_reply_start(whole);
+    case Phase::greeting:
+      return on_greeting(whole);
+    case Phase::option_header:
+      return on_option_header(whole);
+    case Phase::option_body:
+      return on_option_reply(whole);
+    case Phase::reply_start:
+      return on_reply_start(whole);
     case Phase::chunk_rest:
       chunk_bytes_ = load_big_endian<std::uint32_t>(whole.data());
       return on_chunk_header();
-    case Phase::chunk_body: return on_chunk_body(whole);
-    case Phase::read_offset: return on_read_offset(load_big_endian<std::uint64_t>(whole.data()));
-    default: MOOR_UNREACHABLE("no header in this phase");
+    case Phase::chunk_body:
+      return on_chunk_body(whole);
+    case Phase::read_offset:
+      return on_read_offset(load_big_endian<std::uint64_t>(whole.data()));
+    default:
+      MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -134,7 +153,8 @@ void Client::disconnect() {
 
 Client::Slot* Client::find(std::uint64_t cookie) {
   const auto index = static_cast<std::uint32_t>(cookie);
-  if (index >= slots_.size() || !slots_[index].busy || slots_[index].generation != cookie >> 32) return nullptr;
+  if (index >= slots_.size() || !slots_[index].busy || slots_[index].generation != cookie >> 32)
+    return nullptr;
   current_ = index;
   return &slots_[index];
 }
@@ -217,7 +237,8 @@ void Client::on_chunk_header() {
       }
       if (chunk_bytes_ == 0) end_chunk();
       return;
-    default: return fail("an unknown chunk");
+    default:
+      return fail("an unknown chunk");
   }
 }
 
@@ -245,7 +266,8 @@ void Client::on_error_chunk(Bytes body) {
 void Client::on_extents_chunk(Bytes body) {
   auto& slot = slots_[current_];
   ByteReader reader(body);
-  if (reader.u32() != context_id_ || !slot.extents.empty()) return fail("a block status that was not asked for");
+  if (reader.u32() != context_id_ || !slot.extents.empty())
+    return fail("a block status that was not asked for");
   std::uint64_t total = 0;
   while (reader.left() > 0) {
     const auto length = reader.u32();
@@ -271,9 +293,13 @@ void Client::on_chunk_body(Bytes body) {
       std::memset(slot.request.payload.data() + (offset - slot.request.offset), 0, length);
       return end_chunk();
     }
-    case ReplyType::block_status: return on_extents_chunk(body);
-    case ReplyType::private_body: slot.body.assign(body.begin(), body.end()); return end_chunk();
-    default: MOOR_UNREACHABLE("chunk type {} has no body", chunk_type_);
+    case ReplyType::block_status:
+      return on_extents_chunk(body);
+    case ReplyType::private_body:
+      slot.body.assign(body.begin(), body.end());
+      return end_chunk();
+    default:
+      MOOR_UNREACHABLE("chunk type {} has no body", chunk_type_);
   }
 }
 
@@ -290,7 +316,8 @@ bool Client::cover(Slot& slot, const Extent& extent) {
 // Every byte once: a gap would hand out what happened to be in the buffer.
 bool Client::is_covered(Slot& slot) const {
   auto& covered = slot.covered;
-  std::sort(covered.begin(), covered.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  std::sort(covered.begin(), covered.end(),
+            [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   std::uint64_t at = slot.request.offset;
   for (const auto& extent : covered) {
     if (extent.offset != at) return false;

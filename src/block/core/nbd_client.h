@@ -1,11 +1,11 @@
 // The client's side of one NBD connection as a step machine without I/O: engine to replica, device to engine.
 // The owner feeds what arrives, looks at the events and sends what is in out().
 //
-// One thread. feed() takes all bytes, except at TlsReady, where those behind belong to TLS. Requests may be sent
-// once Ready was seen; replies come in any order, each with the id that the owner gave. Whatever does not belong
-// into the stream (wrong magic, unknown cookie, a range outside the request, a read that was not covered byte for
-// byte) ends it with ClientFailed: then nothing is known of the requests that were not answered.
-// Input never trips an assertion.
+// One thread. feed() takes all bytes, except at TlsReady, where those behind belong to TLS. Requests may be
+// sent once Ready was seen; replies come in any order, each with the id that the owner gave. Whatever does
+// not belong into the stream (wrong magic, unknown cookie, a range outside the request, a read that was not
+// covered byte for byte) ends it with ClientFailed: then nothing is known of the requests that were not
+// answered. Input never trips an assertion.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace moor::block::nbd {
 
 struct ClientOptions {
   std::string export_name;
-  bool tls = false;                // ask for STARTTLS first, and go no further without it
-  bool block_status = true;        // ask for base:allocation; a server may lack it
+  bool tls = false;          // ask for STARTTLS first, and go no further without it
+  bool block_status = true;  // ask for base:allocation; a server may lack it
   std::uint32_t max_in_flight = 1024;
 };
 
@@ -57,9 +57,9 @@ struct ClientReply {
   std::uint64_t id = 0;
   std::uint32_t error = 0;  // 0: done
   std::string message;
-  Slice data;                         // read: all of it
-  std::vector<BlockStatus> extents;   // block_status
-  std::vector<std::byte> body;        // private command
+  Slice data;                        // read: all of it
+  std::vector<BlockStatus> extents;  // block_status
+  std::vector<std::byte> body;       // private command
 };
 
 struct TlsReady {};  // the server agreed; bytes behind are TLS. Then call tls_started().
@@ -107,10 +107,10 @@ class Client {
     option_header,
     option_body,
     tls,
-    reply_start,   // the first 16 bytes, by which simple and structured replies are told apart
-    chunk_rest,    // the last 4 of a chunk's header
-    chunk_body,    // small bodies
-    read_offset,   // the 8 bytes before data
+    reply_start,  // the first 16 bytes, by which simple and structured replies are told apart
+    chunk_rest,   // the last 4 of a chunk's header
+    chunk_body,   // small bodies
+    read_offset,  // the 8 bytes before data
     data,
     ended,
   };

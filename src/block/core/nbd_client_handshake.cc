@@ -61,11 +61,13 @@ void Client::send_go() {
 void Client::on_option_header(Bytes whole) {
   ByteReader reader(whole);
   if (reader.u64() != kOptionReplyMagic) return fail("an option reply without its magic");
-  if (reader.u32() != static_cast<std::uint32_t>(option_)) return fail("a reply to an option that was not sent");
+  if (reader.u32() != static_cast<std::uint32_t>(option_))
+    return fail("a reply to an option that was not sent");
   option_reply_ = static_cast<OptionReply>(reader.u32());
   option_bytes_ = reader.u32();
   const bool large = option_reply_ == OptionReply::info;
-  if (option_bytes_ > (large ? kMaxHelloAnswer + 2 : 2 * kMaxNameBytes)) return fail("an option reply too long");
+  if (option_bytes_ > (large ? kMaxHelloAnswer + 2 : 2 * kMaxNameBytes))
+    return fail("an option reply too long");
   if (++option_replies_ > kMaxOptionReplies) return fail("too many replies to one option");
   phase_ = Phase::option_body;
   if (option_bytes_ == 0) on_option_reply({});
@@ -90,10 +92,15 @@ void Client::on_option_reply(Bytes body) {
       phase_ = Phase::tls;
       events_.emplace_back(TlsReady{});
       return;
-    case Option::structured_reply: remote_.structured = true; return send_next_option();
-    case Option::set_meta_context: return send_next_option();
-    case Option::go: return become_ready();
-    default: return fail("an acknowledgement out of place");
+    case Option::structured_reply:
+      remote_.structured = true;
+      return send_next_option();
+    case Option::set_meta_context:
+      return send_next_option();
+    case Option::go:
+      return become_ready();
+    default:
+      return fail("an acknowledgement out of place");
   }
 }
 
@@ -125,8 +132,11 @@ void Client::on_info(Bytes body) {
       remote_.maximum_payload = reader.u32();
       if (!reader.complete() || remote_.minimum_block == 0) return fail("malformed block size information");
       return;
-    case Info::hello_answer: remote_.hello_answer.assign(reader.rest().begin(), reader.rest().end()); return;
-    default: return;  // the protocol allows more than we asked for
+    case Info::hello_answer:
+      remote_.hello_answer.assign(reader.rest().begin(), reader.rest().end());
+      return;
+    default:
+      return;  // the protocol allows more than we asked for
   }
 }
 

@@ -77,11 +77,18 @@ std::size_t Server::feed(Bytes bytes) {
       case Phase::request_header:
         if (take(bytes, kRequestHeaderBytes, whole)) step_header(whole);
         break;
-      case Phase::payload: feed_payload(bytes); break;
-      case Phase::skip: feed_skip(bytes); break;
+      case Phase::payload:
+        feed_payload(bytes);
+        break;
+      case Phase::skip:
+        feed_skip(bytes);
+        break;
       case Phase::draining:
-      case Phase::ended: bytes = {}; break;  // after its last word a client has nothing to say
-      case Phase::waiting: MOOR_UNREACHABLE("fed while waiting");
+      case Phase::ended:
+        bytes = {};
+        break;  // after its last word a client has nothing to say
+      case Phase::waiting:
+        MOOR_UNREACHABLE("fed while waiting");
     }
   }
   return given - bytes.size();
@@ -95,11 +102,16 @@ void Server::step_header(Bytes whole) {
     whole = kept;
   }
   switch (phase_) {
-    case Phase::client_flags: return on_client_flags(whole);
-    case Phase::option_header: return on_option_header(whole);
-    case Phase::option_body: return on_option(whole);
-    case Phase::request_header: return on_request_header(whole);
-    default: MOOR_UNREACHABLE("no header in this phase");
+    case Phase::client_flags:
+      return on_client_flags(whole);
+    case Phase::option_header:
+      return on_option_header(whole);
+    case Phase::option_body:
+      return on_option(whole);
+    case Phase::request_header:
+      return on_request_header(whole);
+    default:
+      MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -186,13 +198,26 @@ std::optional<Server::Refusal> Server::check(const Request& request) const {
   bool offered = false;
   bool changes = false;
   switch (command) {
-    case Command::read: offered = true; break;
-    case Command::write: offered = changes = true; break;
-    case Command::flush: offered = export_.flush; break;
-    case Command::trim: offered = export_.trim, changes = true; break;
-    case Command::write_zeroes: offered = export_.write_zeroes, changes = true; break;
-    case Command::block_status: offered = allocation_; break;
-    default: break;
+    case Command::read:
+      offered = true;
+      break;
+    case Command::write:
+      offered = changes = true;
+      break;
+    case Command::flush:
+      offered = export_.flush;
+      break;
+    case Command::trim:
+      offered = export_.trim, changes = true;
+      break;
+    case Command::write_zeroes:
+      offered = export_.write_zeroes, changes = true;
+      break;
+    case Command::block_status:
+      offered = allocation_;
+      break;
+    default:
+      break;
   }
   if (!offered) return invalid("a command that was not offered");
   if (const auto refusal = check_flags(request)) return refusal;
@@ -209,15 +234,16 @@ std::optional<Server::Refusal> Server::check(const Request& request) const {
     return Refusal{request.has(kFlagDf) ? kErrOverflow : kErrInvalid, "the payload is too long"};
   }
   const std::uint32_t block = export_.minimum_block;
-  if (request.offset % block != 0 || request.length % block != 0) return invalid("not aligned to the block size");
+  if (request.offset % block != 0 || request.length % block != 0)
+    return invalid("not aligned to the block size");
   return std::nullopt;
 }
 
 void Server::begin_skip(const Request& request, std::uint64_t cookie, const Refusal& refusal) {
   // Only WRITE carries a payload in plain NBD, and a private command where we agreed on those. A client that
   // sends a private command elsewhere has lost the stream and is found out at the next header.
-  const bool has_body = request.is(Command::write) || (request.command >= kFirstPrivateCommand &&
-                                                       export_.private_commands && structured_);
+  const bool has_body = request.is(Command::write) ||
+                        (request.command >= kFirstPrivateCommand && export_.private_commands && structured_);
   if (!has_body) return write_error(cookie, refusal.error, refusal.message);
   if (request.length > kMaxSkip) return fail("a payload that is far too long");
   if (request.length == 0) return write_error(cookie, refusal.error, refusal.message);
@@ -275,15 +301,17 @@ RequestTag Server::occupy(const Request& request, std::uint64_t cookie) {
   const std::uint32_t index = free_slots_.back();
   free_slots_.pop_back();
   auto& slot = slots_[index];
-  slot = Slot{cookie, request.offset, request.length, slot.generation + 1, request.command, request.flags, true};
+  slot =
+      Slot{cookie, request.offset, request.length, slot.generation + 1, request.command, request.flags, true};
   ++in_flight_;
   in_flight_bytes_ += charge_of(slot);
   return {index, slot.generation};
 }
 
 Server::Slot Server::release(RequestTag tag) {
-  MOOR_ASSERT(tag.slot < slots_.size() && slots_[tag.slot].busy && slots_[tag.slot].generation == tag.generation,
-              "request {}/{} is not in flight", tag.slot, tag.generation);
+  MOOR_ASSERT(
+      tag.slot < slots_.size() && slots_[tag.slot].busy && slots_[tag.slot].generation == tag.generation,
+      "request {}/{} is not in flight", tag.slot, tag.generation);
   auto& slot = slots_[tag.slot];
   slot.busy = false;
   free_slots_.push_back(tag.slot);

@@ -3,11 +3,12 @@
 //
 //   consumed = server.feed(bytes);  for (auto& event : server.take_events()) …;  send(server.out());
 //
-// One thread. feed() takes all bytes unless the machine is paused (an answer of the owner is due, too much is in
-// flight, or the client does not read its replies): then the owner keeps the rest and feeds it again once
-// paused() is false (also when no byte is left: a request may be held inside). That is the back-pressure: nothing here grows beyond ServerLimits.
-// Malformed bytes end the connection (Failed) and nothing else; a wrong request whose length is known gets an
-// error reply and the stream goes on. Input never trips an assertion; answering a request twice does.
+// One thread. feed() takes all bytes unless the machine is paused (an answer of the owner is due, too much is
+// in flight, or the client does not read its replies): then the owner keeps the rest and feeds it again once
+// paused() is false (also when no byte is left: a request may be held inside). That is the back-pressure:
+// nothing here grows beyond ServerLimits. Malformed bytes end the connection (Failed) and nothing else; a
+// wrong request whose length is known gets an error reply and the stream goes on. Input never trips an
+// assertion; answering a request twice does.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +51,9 @@ struct ExportDescription {
 enum class TlsMode : std::uint8_t { none, offered, required };
 
 struct ServerLimits {
-  std::uint32_t requests = 256;                      // in flight
+  std::uint32_t requests = 256;                           // in flight
   std::uint64_t request_bytes = 2ull * kMaxRequestBytes;  // their payloads; one request always passes
-  std::uint64_t out_bytes = 8u << 20;                // replies not yet sent, beyond which nothing more is read
+  std::uint64_t out_bytes = 8u << 20;  // replies not yet sent, beyond which nothing more is read
 };
 
 // Identifies a request on its connection until it is answered.

@@ -11,7 +11,9 @@ namespace {
 constexpr std::size_t kMaxInfoRequests = 64;
 constexpr std::size_t kMaxContextQueries = 16;
 
-bool query_matches(std::string_view query) { return query == kAllocationContext || query == "base:"; }
+bool query_matches(std::string_view query) {
+  return query == kAllocationContext || query == "base:";
+}
 
 }  // namespace
 
@@ -29,7 +31,9 @@ void Server::option_error(OptionReply type, std::string_view message) {
   end_option();
 }
 
-void Server::end_option() { phase_ = Phase::option_header; }
+void Server::end_option() {
+  phase_ = Phase::option_header;
+}
 
 void Server::on_option(Bytes body) {
   const auto option = static_cast<Option>(option_);
@@ -39,7 +43,8 @@ void Server::on_option(Bytes body) {
     return option_error(OptionReply::error_tls_required, "this server serves over TLS only");
   }
   switch (option) {
-    case Option::export_name: return on_export_name(body);
+    case Option::export_name:
+      return on_export_name(body);
     case Option::abort:
       option_reply(OptionReply::ack);
       phase_ = Phase::ended;
@@ -50,16 +55,19 @@ void Server::on_option(Bytes body) {
       phase_ = Phase::waiting;
       events_.emplace_back(ListRequested{});
       return;
-    case Option::start_tls: return on_start_tls(body);
+    case Option::start_tls:
+      return on_start_tls(body);
     case Option::info:
-    case Option::go: return on_info_or_go(body);
+    case Option::go:
+      return on_info_or_go(body);
     case Option::structured_reply:
       if (!body.empty()) return option_error(OptionReply::error_invalid, "STRUCTURED_REPLY takes no data");
       structured_ = true;
       option_reply(OptionReply::ack);
       return end_option();
     case Option::list_meta_context:
-    case Option::set_meta_context: return on_meta_context(body);
+    case Option::set_meta_context:
+      return on_meta_context(body);
   }
   option_error(OptionReply::error_unsupported, "unknown option");
 }
@@ -93,7 +101,8 @@ void Server::on_info_or_go(Bytes body) {
   ByteReader reader(body);
   const auto name = reader.text32(kMaxNameBytes);
   const auto count = reader.u16();
-  if (count > kMaxInfoRequests) return option_error(OptionReply::error_too_big, "too many information requests");
+  if (count > kMaxInfoRequests)
+    return option_error(OptionReply::error_too_big, "too many information requests");
   wanted_infos_.clear();
   for (int i = 0; i < count; ++i) wanted_infos_.push_back(static_cast<Info>(reader.u16()));
   if (!reader.complete()) return option_error(OptionReply::error_invalid, "malformed option data");
@@ -210,7 +219,8 @@ void Server::accept(ExportDescription description) {
 void Server::refuse(OptionReply error, std::string_view message) {
   MOOR_ASSERT(phase_ == Phase::waiting);
   // EXPORT_NAME has no way to say no but to hang up.
-  if (static_cast<Option>(option_) == Option::export_name) return fail("export refused: " + std::string(message));
+  if (static_cast<Option>(option_) == Option::export_name)
+    return fail("export refused: " + std::string(message));
   option_error(error, message);
 }
 

@@ -11,7 +11,9 @@ namespace {
 constexpr std::size_t kMaxExtentsPerReply = 1024;  // the client asks again for the rest
 constexpr std::uint32_t kLongestExtent = 0xffff'f000;
 
-bool is_read(std::uint16_t command) { return command == static_cast<std::uint16_t>(Command::read); }
+bool is_read(std::uint16_t command) {
+  return command == static_cast<std::uint16_t>(Command::read);
+}
 
 // NBD knows these few; a backend's other errors become EIO rather than a number that clients misread.
 std::uint32_t known_error(std::uint32_t error) {
@@ -23,8 +25,10 @@ std::uint32_t known_error(std::uint32_t error) {
     case kErrNoSpace:
     case kErrOverflow:
     case kErrNotSupported:
-    case kErrShutdown: return error;
-    default: return kErrIo;
+    case kErrShutdown:
+      return error;
+    default:
+      return kErrIo;
   }
 }
 
@@ -38,7 +42,8 @@ void Server::simple_reply(std::uint64_t cookie, std::uint32_t error) {
 }
 
 // Writes a chunk's header and leaves room for `extra` bytes of it behind; `length` counts all of the payload.
-std::byte* Server::chunk(const Slot& slot, ReplyType type, std::uint32_t length, std::size_t extra, bool done) {
+std::byte* Server::chunk(const Slot& slot, ReplyType type, std::uint32_t length, std::size_t extra,
+                         bool done) {
   std::byte* at = out_.put(kChunkHeaderBytes + extra).data();
   at = store_big_endian(at, kStructuredReplyMagic);
   at = store_big_endian(at, done ? kReplyFlagDone : std::uint16_t{0});
@@ -54,8 +59,8 @@ void Server::write_error(std::uint64_t cookie, std::uint32_t error, std::string_
   message = message.substr(0, 1024);
   Slot slot;
   slot.cookie = cookie;
-  std::byte* at = chunk(slot, ReplyType::error, static_cast<std::uint32_t>(6 + message.size()),
-                        6 + message.size(), true);
+  std::byte* at =
+      chunk(slot, ReplyType::error, static_cast<std::uint32_t>(6 + message.size()), 6 + message.size(), true);
   at = store_big_endian(at, error);
   at = store_big_endian(at, static_cast<std::uint16_t>(message.size()));
   std::memcpy(at, message.data(), message.size());
@@ -136,7 +141,8 @@ void Server::reply_block_status(RequestTag tag, const std::vector<BlockStatus>& 
   std::uint64_t left = slot.length;
   for (const auto& extent : extents) {
     if (left == 0) break;
-    const auto length = static_cast<std::uint32_t>(std::min({extent.length, left, std::uint64_t{kLongestExtent}}));
+    const auto length =
+        static_cast<std::uint32_t>(std::min({extent.length, left, std::uint64_t{kLongestExtent}}));
     const std::uint32_t state = (extent.hole ? kStateHole : 0) | (extent.zero ? kStateZero : 0);
     MOOR_ASSERT(length > 0, "an empty extent");
     left -= length;

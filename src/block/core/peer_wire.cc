@@ -24,7 +24,9 @@ constexpr std::array<std::pair<PeerRefusal, std::string_view>, 9> kRefusals{{
     {PeerRefusal::shutting_down, "shutting-down"},
 }};
 
-Error malformed(std::string_view what) { return make_error(Errc::invalid, fmt::format("malformed {}", what)); }
+Error malformed(std::string_view what) {
+  return make_error(Errc::invalid, fmt::format("malformed {}", what));
+}
 
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
@@ -90,10 +92,10 @@ Result<std::string> encode_hello(const Hello& hello) {
       hello.token.size() > kMaxTokenBytes) {
     return make_error(Errc::invalid, "a field of the HELLO is too long");
   }
-  auto name = fmt::format("{}{}?volume={}&epoch={}&engine={}&session={}&mode={}&token={}", kHelloPrefix,
-                          kPeerWireVersion, escape(hello.volume), hello.epoch, escape(hello.engine),
-                          hello.session, hello.mode == HelloMode::active ? "active" : "inspect",
-                          escape(hello.token));
+  auto name =
+      fmt::format("{}{}?volume={}&epoch={}&engine={}&session={}&mode={}&token={}", kHelloPrefix,
+                  kPeerWireVersion, escape(hello.volume), hello.epoch, escape(hello.engine), hello.session,
+                  hello.mode == HelloMode::active ? "active" : "inspect", escape(hello.token));
   if (name.size() > nbd::kMaxNameBytes) return make_error(Errc::invalid, "the HELLO is too long for a name");
   return name;
 }
@@ -128,8 +130,8 @@ Result<Hello> decode_hello(std::string_view name) {
 }
 
 std::string describe(const Hello& hello) {
-  return fmt::format("HELLO(volume {}, epoch {}, engine {}, session {}, {})", escape(hello.volume), hello.epoch,
-                     escape(hello.engine), hello.session,
+  return fmt::format("HELLO(volume {}, epoch {}, engine {}, session {}, {})", escape(hello.volume),
+                     hello.epoch, escape(hello.engine), hello.session,
                      hello.mode == HelloMode::active ? "active" : "inspect");
 }
 
@@ -146,10 +148,14 @@ std::string encode_refusal(const Refusal& refusal) {
 
 nbd::OptionReply refusal_reply(PeerRefusal reason) {
   switch (reason) {
-    case PeerRefusal::wrong_volume: return nbd::OptionReply::error_unknown;
-    case PeerRefusal::damaged: return nbd::OptionReply::error_platform;
-    case PeerRefusal::shutting_down: return nbd::OptionReply::error_shutdown;
-    default: return nbd::OptionReply::error_policy;
+    case PeerRefusal::wrong_volume:
+      return nbd::OptionReply::error_unknown;
+    case PeerRefusal::damaged:
+      return nbd::OptionReply::error_platform;
+    case PeerRefusal::shutting_down:
+      return nbd::OptionReply::error_shutdown;
+    default:
+      return nbd::OptionReply::error_policy;
   }
 }
 

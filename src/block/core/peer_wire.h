@@ -2,8 +2,9 @@
 // NBD_REP_INFO, private commands as NBD commands with a body, refusals as NBD error replies whose text starts
 // with a word that programs read ("moor:superseded: …").
 //
-// Pure functions. Encoders fail (invalid, exhausted) on what breaks a bound; decoders are total: any bytes give
-// a value or an Error (invalid; unsupported for a newer version), never more memory than the bounds below.
+// Pure functions. Encoders fail (invalid, exhausted) on what breaks a bound; decoders are total: any bytes
+// give a value or an Error (invalid; unsupported for a newer version), never more memory than the bounds
+// below.
 #pragma once
 
 #include <string>
@@ -21,12 +22,12 @@
 namespace moor::block {
 
 inline constexpr std::uint16_t kPeerWireVersion = 1;
-inline constexpr std::size_t kMaxIdBytes = 253;        // volume, engine, layer and head ids, snapshot names
+inline constexpr std::size_t kMaxIdBytes = 253;  // volume, engine, layer and head ids, snapshot names
 inline constexpr std::size_t kMaxTokenBytes = 512;
-inline constexpr std::size_t kMaxLabels = 64;          // per layer
-inline constexpr std::size_t kMaxLabelBytes = 1024;    // a key or a value
+inline constexpr std::size_t kMaxLabels = 64;        // per layer
+inline constexpr std::size_t kMaxLabelBytes = 1024;  // a key or a value
 inline constexpr std::size_t kMaxLayers = 4096;
-inline constexpr std::size_t kMaxRegions = 1u << 22;   // 16 TiB of dirty regions
+inline constexpr std::size_t kMaxRegions = 1u << 22;  // 16 TiB of dirty regions
 
 // Printable ASCII of at most 4096 bytes: "moor-hello/1?volume=…&epoch=…&engine=…&session=…&mode=…&token=…".
 Result<std::string> encode_hello(const Hello& hello);

@@ -10,7 +10,9 @@ namespace moor::block {
 
 namespace {
 
-Error malformed(std::string_view what) { return make_error(Errc::invalid, fmt::format("malformed {}", what)); }
+Error malformed(std::string_view what) {
+  return make_error(Errc::invalid, fmt::format("malformed {}", what));
+}
 
 Result<void> check_version(ByteReader& reader, std::string_view what) {
   const auto version = reader.u16();
@@ -21,7 +23,9 @@ Result<void> check_version(ByteReader& reader, std::string_view what) {
   return {};
 }
 
-bool fits(std::string_view id) { return id.size() <= kMaxIdBytes; }
+bool fits(std::string_view id) {
+  return id.size() <= kMaxIdBytes;
+}
 
 Result<void> write_labels(ByteWriter& writer, const std::map<std::string, std::string>& labels) {
   if (labels.size() > kMaxLabels) return make_error(Errc::exhausted, "too many labels on a snapshot");
@@ -121,11 +125,13 @@ Layer read_layer(ByteReader& reader) {
   return layer;
 }
 
-bool is_private(PeerOp op) { return static_cast<std::uint16_t>(op) >= nbd::kFirstPrivateCommand; }
+bool is_private(PeerOp op) {
+  return static_cast<std::uint16_t>(op) >= nbd::kFirstPrivateCommand;
+}
 
 bool is_snapshot(PeerOp op) {
-  return op == PeerOp::snapshot_create || op == PeerOp::snapshot_mark_removed || op == PeerOp::snapshot_purge ||
-         op == PeerOp::snapshot_revert;
+  return op == PeerOp::snapshot_create || op == PeerOp::snapshot_mark_removed ||
+         op == PeerOp::snapshot_purge || op == PeerOp::snapshot_revert;
 }
 
 Result<std::vector<std::byte>> encode_body(const PeerRequest& request) {
@@ -135,7 +141,8 @@ Result<std::vector<std::byte>> encode_body(const PeerRequest& request) {
   if (request.op == PeerOp::clear_dirty) TRY_VOID(write_regions(writer, request.regions));
   if (is_snapshot(request.op)) {
     const auto& snapshot = request.snapshot;
-    if (!fits(snapshot.name) || !fits(snapshot.layer_id) || !fits(snapshot.head_id) || !fits(snapshot.created)) {
+    if (!fits(snapshot.name) || !fits(snapshot.layer_id) || !fits(snapshot.head_id) ||
+        !fits(snapshot.created)) {
       return make_error(Errc::exhausted, "a name of the snapshot is too long");
     }
     writer.text16(snapshot.name);
@@ -146,7 +153,8 @@ Result<std::vector<std::byte>> encode_body(const PeerRequest& request) {
     writer.u8(snapshot.user_created ? 1 : 0);
     writer.u64(snapshot.generation);
   }
-  if (writer.out().size() > nbd::kMaxPrivateBody) return make_error(Errc::exhausted, "the command is too long");
+  if (writer.out().size() > nbd::kMaxPrivateBody)
+    return make_error(Errc::exhausted, "the command is too long");
   return writer.take();
 }
 
@@ -186,7 +194,8 @@ Result<std::vector<std::byte>> encode_hello_answer(const HelloAnswer& answer) {
   TRY_VOID(write_regions(writer, answer.dirty));
   writer.u32(static_cast<std::uint32_t>(answer.chain.size()));
   for (const auto& layer : answer.chain) TRY_VOID(write_layer(writer, layer));
-  if (writer.out().size() > nbd::kMaxHelloAnswer) return make_error(Errc::exhausted, "the answer is too long");
+  if (writer.out().size() > nbd::kMaxHelloAnswer)
+    return make_error(Errc::exhausted, "the answer is too long");
   return writer.take();
 }
 
@@ -254,8 +263,11 @@ Result<PeerRequest> decode_request(const nbd::Request& wire, std::uint64_t id) {
     case PeerOp::snapshot_revert:
     case PeerOp::chain:
     case PeerOp::set_rebuilding:
-    case PeerOp::expand: TRY_VOID(decode_body(request, wire.payload.span())); return request;
-    case PeerOp::disconnect: break;
+    case PeerOp::expand:
+      TRY_VOID(decode_body(request, wire.payload.span()));
+      return request;
+    case PeerOp::disconnect:
+      break;
   }
   return make_error(Errc::unsupported, fmt::format("command {:#x} is not known here", wire.command));
 }
