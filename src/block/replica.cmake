@@ -10,10 +10,12 @@ moor_test(
   NAME block_replica_test
   SOURCES core/replica_fence_test.cc core/replica_model_test.cc core/replica_store_test.cc
   DEPS block/replica
-  LIBS rapidcheck rapidcheck_gtest)
+  LIBS rapidcheck rapidcheck_gtest
+  ENV RC_PARAMS=max_success=40)
 
 # The replica on real files and on the loop.
 moor_room(
   NAME block/store
   DEPS block/replica block/io
-  SOURCES store/directory.cc store/replica_server.cc store/uring_disk.cc)
+  SOURCES store/directory.cc store/replica_server.cc store/uring_disk.cc
+  TESTS store/store_test.cc)

@@ -17,7 +17,8 @@ constexpr std::size_t kMaxProblems = 100;  // more would only hide the first one
 
 class Check {
  public:
-  Check(DiskFiles& files, BufferPool& pool) : files_(files), meta_(files), block_(pool.allocate(kBlockSize)) {}
+  Check(DiskFiles& files, BufferPool& pool)
+      : files_(files), meta_(files), block_(pool.allocate(kBlockSize)) {}
 
   Task<void> all() {
     const Result<void> loaded = co_await meta_.load();
@@ -124,7 +125,8 @@ class Check {
         ++report.data_blocks;
         const std::uint64_t block = at * kMapBlocksPerSector + index;
         if (size.ok() && (block + 1) * kBlockSize > *size) {
-          problem(fmt::format("{} ends before block {}, which its map claims", data_name(expect.file), block));
+          problem(
+              fmt::format("{} ends before block {}, which its map claims", data_name(expect.file), block));
         } else if (sum != 0) {
           co_await verify(expect.file, data, sum, block);
         }

@@ -1,6 +1,6 @@
-// Everything a replica's directory claims, held against what is there, without changing anything: metadata, dirty log,
-// the map of every layer (those on branches too), the data that maps claim, and the checksums of summed layers. Reads
-// all data of summed layers; its cost is theirs.
+// Everything a replica's directory claims, held against what is there, without changing anything: metadata,
+// dirty log, the map of every layer (those on branches too), the data that maps claim, and the checksums of
+// summed layers. Reads all data of summed layers; its cost is theirs.
 #pragma once
 
 #include <cstdint>

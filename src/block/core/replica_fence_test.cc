@@ -255,8 +255,7 @@ TEST_F(Fence, PlainClientsWorkOnlyWithoutTokenAndWithoutEngine) {
   const PeerId plain = world_.connect_plain();
   ASSERT_TRUE(world_.accepted.contains(plain));
   EXPECT_EQ(world_.write(plain, 4096, pattern(512, 1)), 0u);
-  EXPECT_EQ(world_.call(plain, world_.snapshot_of(PeerOp::snapshot_create, "s"))->reply.error,
-            nbd::kErrPerm);
+  EXPECT_EQ(world_.call(plain, world_.snapshot_of(PeerOp::snapshot_create, "s"))->reply.error, nbd::kErrPerm);
   const PeerId engine = world_.connect(1);
   EXPECT_TRUE(world_.accepted.contains(engine));
   EXPECT_EQ(world_.closed.at(plain), PeerRefusal::superseded);

@@ -1,6 +1,6 @@
-// For tests: what a replica must hold, said as naively as possible. Every sector of 512 bytes carries the number of
-// the write that filled it (0: zeros), so that what is read back says by itself where it came from. Per sector the
-// model keeps the present value and those that a power cut may bring back or forward.
+// For tests: what a replica must hold, said as naively as possible. Every sector of 512 bytes carries the
+// number of the write that filled it (0: zeros), so that what is read back says by itself where it came from.
+// Per sector the model keeps the present value and those that a power cut may bring back or forward.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,9 @@ class ReplicaModel {
   void flushed() {
     for (auto& values : maybe) values.clear();
   }
-  bool allows(std::uint64_t sector, Tag tag) const { return now[sector] == tag || maybe[sector].contains(tag); }
+  bool allows(std::uint64_t sector, Tag tag) const {
+    return now[sector] == tag || maybe[sector].contains(tag);
+  }
 
   struct Snapshot {
     std::vector<Tag> image;

@@ -104,12 +104,23 @@ class Workload {
   Extent some_extent() {
     std::uint64_t length = kModelSector;
     switch (random_() % 6) {
-      case 0: length = kModelSector * (1 + random_() % 7); break;
-      case 1: length = kBlockSize; break;
-      case 2: length = kModelSector * (1 + random_() % 64); break;
-      case 3: length = kBlockSize * (1 + random_() % 16); break;
-      case 4: length = random_() % 16 == 0 ? 4u << 20 : 65536; break;
-      default: break;
+      case 0:
+        length = kModelSector * (1 + random_() % 7);
+        break;
+      case 1:
+        length = kBlockSize;
+        break;
+      case 2:
+        length = kModelSector * (1 + random_() % 64);
+        break;
+      case 3:
+        length = kBlockSize * (1 + random_() % 16);
+        break;
+      case 4:
+        length = random_() % 16 == 0 ? 4u << 20 : 65536;
+        break;
+      default:
+        break;
     }
     // Most of the work in a small place, so that layers overlap.
     const std::uint64_t room = random_() % 3 != 0 ? 256u << 10 : kSize;
@@ -156,7 +167,8 @@ class Workload {
     return true;
   }
 
-  // A chain operation that the disk's stop left open is settled after the crash: done or not, nothing between.
+  // A chain operation that the disk's stop left open is settled after the crash: done or not, nothing
+  // between.
   std::optional<PeerReply> chain(PeerOp op, const std::string& name) {
     const PeerRequest request = world_.snapshot_of(op, name);
     pending_ = {op, request.snapshot};
@@ -253,7 +265,8 @@ class Workload {
     drop_purged();
     std::set<std::string> present;
     for (const LayerRecord& record : meta.layers) present.insert(record.layer.snapshot);
-    for (const auto& [name, snapshot] : model_.snapshots) check(present.erase(name) == 1, "snapshot lost: " + name);
+    for (const auto& [name, snapshot] : model_.snapshots)
+      check(present.erase(name) == 1, "snapshot lost: " + name);
     check(present.empty(), "a snapshot that nobody took");
   }
 
@@ -278,13 +291,16 @@ class Workload {
     const std::vector<Tag> tags = read_all(world_, peer_);
     for (std::uint64_t s = 0; s < tags.size(); ++s) {
       if (!model_.allows(s, tags[s])) {
-        check(false, fmt::format("after a crash sector {} holds {}, not {} or newer", s, tags[s], model_.now[s]));
+        check(false,
+              fmt::format("after a crash sector {} holds {}, not {} or newer", s, tags[s], model_.now[s]));
       }
     }
     model_.now = tags;
     model_.flushed();
   }
-  void check_head_exactly() { check(read_all(world_, peer_) == model_.now, "the head differs from the model"); }
+  void check_head_exactly() {
+    check(read_all(world_, peer_) == model_.now, "the head differs from the model");
+  }
 
   // Looks at each snapshot by reverting to it in a copy of the disk.
   void check_snapshots(std::size_t most) {

@@ -1,5 +1,5 @@
 // The blocks of one replica: a directory with volume.meta, the dirty-region log and per layer a sparse data
-// file, a map and, once it is immutable, checksums (replica/README.md has the format). Knows nothing of
+// file, a map and, once it is immutable, checksums (store/README.md has the format). Knows nothing of
 // connections or epochs beyond recording them; core/replica.h decides who may call. One Runner's tasks only,
 // no threads.
 //

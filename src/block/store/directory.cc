@@ -15,7 +15,9 @@
 namespace moor::block {
 namespace {
 
-std::int64_t outcome(long result) { return result < 0 ? -errno : result; }
+std::int64_t outcome(long result) {
+  return result < 0 ? -errno : result;
+}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// A directory of a replica on a real file system: the lock that keeps a second process out, open files by number, and
-// every Disk command in its blocking form. PlainDisk runs them all that way, for `create`, `check` and tests;
-// UringDisk leaves reads, writes and syncs to the ring.
+// A directory of a replica on a real file system: the lock that keeps a second process out, open files by
+// number, and every Disk command in its blocking form. PlainDisk runs them all that way, for `create`,
+// `check` and tests; UringDisk leaves reads, writes and syncs to the ring.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,8 @@ class Directory {
   std::int64_t perform(DiskCommand& command);
   int descriptor() const { return directory_; }
   int descriptor_of(FileId file) const;
-  // The file system took O_DIRECT at open and refused its use: this file goes through the page cache from now on.
+  // The file system took O_DIRECT at open and refused its use: this file goes through the page cache from now
+  // on.
   void give_up_direct(FileId file);
   const std::string& path() const { return path_; }
 

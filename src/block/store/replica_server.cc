@@ -28,8 +28,8 @@ Json chain_json(const std::vector<Layer>& chain) {
 
 }  // namespace
 
-ReplicaServer::ReplicaServer(io::Loop& loop, BufferPool& pool, Directory& directory, io::NbdFrontOptions options,
-                             Events events)
+ReplicaServer::ReplicaServer(io::Loop& loop, BufferPool& pool, Directory& directory,
+                             io::NbdFrontOptions options, Events events)
     : disk_(loop, directory, [this] { replica_.run(); }),
       replica_(disk_, pool, *this),
       front_(loop, pool, *this, options),
@@ -42,7 +42,9 @@ void ReplicaServer::open() {
   replica_.run();
 }
 
-Result<io::Address> ReplicaServer::listen(const io::Address& address) { return front_.listen(address); }
+Result<io::Address> ReplicaServer::listen(const io::Address& address) {
+  return front_.listen(address);
+}
 
 void ReplicaServer::stop() {
   front_.stop_listening();
@@ -50,7 +52,9 @@ void ReplicaServer::stop() {
   replica_.run();
 }
 
-std::vector<nbd::Server::ListedExport> ReplicaServer::list() { return {{"", "a replica of one volume"}}; }
+std::vector<nbd::Server::ListedExport> ReplicaServer::list() {
+  return {{"", "a replica of one volume"}};
+}
 
 void ReplicaServer::open(io::ConnectionId connection, const nbd::OpenRequested& request) {
   auto hello = decode_hello(request.name);
@@ -117,7 +121,9 @@ void ReplicaServer::closed(io::ConnectionId connection) {
   replica_.run();
 }
 
-void ReplicaServer::opened(const Result<void>& outcome) { events_.opened(outcome); }
+void ReplicaServer::opened(const Result<void>& outcome) {
+  events_.opened(outcome);
+}
 
 void ReplicaServer::accept(PeerId peer, const HelloAnswer& answer) {
   nbd::Server* server = front_.server(peer);
@@ -153,7 +159,8 @@ void ReplicaServer::reply(PeerId peer, PeerReply reply, Slice data) {
   const nbd::Request& request = node.mapped().request;
   if (reply.error != 0) {
     ++counters_.errors;
-    log_warn("request failed", {{"connection", peer}, {"command", request.command}, {"error", reply.message}});
+    log_warn("request failed",
+             {{"connection", peer}, {"command", request.command}, {"error", reply.message}});
   }
   if (request.command == static_cast<std::uint16_t>(PeerOp::expand) && reply.error == 0) {
     server->resize(replica_.store().meta().size);
@@ -171,7 +178,9 @@ void ReplicaServer::close(PeerId peer, PeerRefusal reason, const std::string& wh
   front_.drop(peer, encode_refusal({reason, why}));
 }
 
-void ReplicaServer::stopped(const Result<void>& outcome) { events_.stopped(outcome); }
+void ReplicaServer::stopped(const Result<void>& outcome) {
+  events_.stopped(outcome);
+}
 
 Json ReplicaServer::status() const {
   const ReplicaMeta& meta = replica_.store().meta();

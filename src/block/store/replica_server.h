@@ -1,5 +1,5 @@
-// A replica on the loop: NBD connections and control calls in front of the Replica machine, its directory behind it.
-// Owns neither loop nor pool; both outlive it.
+// A replica on the loop: NBD connections and control calls in front of the Replica machine, its directory
+// behind it. Owns neither loop nor pool; both outlive it.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,8 @@ class ReplicaServer final : private io::NbdBackend, private ReplicaSink {
     std::function<void(const Result<void>&)> stopped;
   };
 
-  ReplicaServer(io::Loop& loop, BufferPool& pool, Directory& directory, io::NbdFrontOptions options, Events events);
+  ReplicaServer(io::Loop& loop, BufferPool& pool, Directory& directory, io::NbdFrontOptions options,
+                Events events);
   ~ReplicaServer();
 
   void open();

@@ -80,7 +80,9 @@ class UringDisk::Operation final : public io::Completion {
 UringDisk::UringDisk(io::Loop& loop, Directory& directory, std::function<void()> progressed)
     : loop_(loop), directory_(directory), progressed_(std::move(progressed)) {}
 
-UringDisk::~UringDisk() { loop_.forget(*this); }
+UringDisk::~UringDisk() {
+  loop_.forget(*this);
+}
 
 UringDisk::Operation& UringDisk::take_operation() {
   if (free_.empty()) {

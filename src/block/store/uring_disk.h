@@ -1,5 +1,6 @@
-// A replica's directory on the loop: reads, writes, syncs and punches go through the ring; what is rare (names,
-// sizes) blocks for a moment and completes at the end of the turn. O_DIRECT where the file system has it.
+// A replica's directory on the loop: reads, writes, syncs and punches go through the ring; what is rare
+// (names, sizes) blocks for a moment and completes at the end of the turn. O_DIRECT where the file system has
+// it.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@ namespace moor::block {
 
 class UringDisk final : public Disk, private io::TurnTask {
  public:
-  // `progressed` is called after completions, for the machine to go on. Loop and directory outlive the disk, and
-  // the disk outlives its commands.
+  // `progressed` is called after completions, for the machine to go on. Loop and directory outlive the disk,
+  // and the disk outlives its commands.
   UringDisk(io::Loop& loop, Directory& directory, std::function<void()> progressed);
   ~UringDisk() override;
 
