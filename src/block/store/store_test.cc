@@ -13,7 +13,7 @@
 namespace moor::block {
 namespace {
 
-class Store : public ::testing::Test, protected ReplicaSink {
+class Store : public ::testing::Test, public ReplicaSink {
  protected:
   void SetUp() override {
     char name[] = "/var/tmp/moor-store-XXXXXX";
