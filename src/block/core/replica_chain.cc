@@ -258,13 +258,16 @@ Task<Result<void>> ReplicaStore::create_snapshot(SnapshotCommand command) {
     next.head_map_crc = 0;
     return {};
   }));
-  // From here on it has happened: a failure to follow in memory must not serve the old view.
-  co_await files_.close(head_map_);
+  // From here on it has happened: a failure to follow in memory must not serve the old view. No wait before
+  // the layer is in its place: the background sees it in the record and would open it a second time.
+  const FileId sealed_map = head_map_;
   auto sealed = std::make_unique<OpenLayer>(head_);
   sealed->slot = free_slot();
   lookup_.seal_head(sealed->slot);
   slots_[sealed->slot] = sealed.get();
+  MOOR_ASSERT(!layers_.contains(sealed->file), "layer file {} is open twice", sealed->file);
   layers_[sealed->file] = std::move(sealed);
+  co_await files_.close(sealed_map);
   Result<void> opened = co_await open_head();
   if (!opened.ok()) files_.set_broken(opened.error().message);
   background_signal_.notify_all();
