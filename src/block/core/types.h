@@ -43,6 +43,7 @@ enum class MemberMode : std::uint8_t { rw, wo, err };
 struct Layer {
   std::string id;        // identity of the content: equal ids on two members mean equal bytes
   std::string snapshot;  // the snapshot's name
+  std::string parent;    // id of the layer below; empty: none. After a revert newer layers stay, on a branch
   std::string created;   // RFC 3339, given by whoever asked for the snapshot
   std::map<std::string, std::string> labels;
   bool removed = false;       // marked removed; purge merges it away
