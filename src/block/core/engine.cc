@@ -145,11 +145,7 @@ void Machine::complete(Operation& operation) {
     case OpKind::chain_repair:
       return complete_start(operation);
     case OpKind::chain_state:
-      if (operation.state) {
-        chain_ = std::move(operation.state->chain);
-        head_id_ = std::move(operation.state->head_id);
-      }
-      return operations_.release(operation);
+      return complete_chain_state(operation);
   }
 }
 
@@ -263,6 +259,7 @@ std::optional<Instant> Machine::next_wake() const {
   }
   if (stage_ == Stage::gathering) at(gather_deadline_);
   if (propose_at_ > now_) at(propose_at_);
+  if (!chain_jobs_.empty() && chain_jobs_.front().stage == ChainStage::purging && !polling_) at(poll_at_);
   if ((hold_ & kHoldCommand) != 0) at(freeze_deadline_);
   if (stage_ == Stage::serving && config_.clear_interval.count() != 0) at(clear_at_);
   // A coarse look is enough: a quarter of the limit late at most.

@@ -12,7 +12,8 @@ namespace moor::block::engine {
 
 namespace {
 constexpr std::size_t kMaxChainJobs = 64;
-}
+constexpr Instant kPurgePoll = std::chrono::milliseconds(200);
+}  // namespace
 
 void Machine::add_chain_job(std::uint64_t command, PeerOp op, SnapshotCommand snapshot) {
   if (chain_jobs_.size() >= kMaxChainJobs) {
@@ -60,7 +61,7 @@ void Machine::name_identities(ChainJob& job) {
   } else if (job.op == PeerOp::snapshot_purge) {
     job.snapshot.layer_id = identity(kPurgeIdentity);
   } else if (job.op == PeerOp::snapshot_revert) {
-    job.snapshot.head_id = identity(kRevertIdentity);
+    job.snapshot.head_id = fmt::format("{}{}{}", identity(kRevertIdentity), kRevertTarget, job.snapshot.name);
   }
 }
 
@@ -100,13 +101,7 @@ void Machine::chain_step() {
         pinned_.clear();
       }
       job.stage = ChainStage::flushing;
-      broadcast(OpKind::flush_all, writers(),
-                [] {
-                  PeerRequest request;
-                  request.op = PeerOp::flush;
-                  return request;
-                }())
-          .flush_for = FlushFor::chain;
+      flush_members(writers(), FlushFor::chain);
       return;
     case ChainStage::flushing:
       return;  // complete_flush() goes on
@@ -115,6 +110,8 @@ void Machine::chain_step() {
       return;
     case ChainStage::telling:
       return;  // complete_chain_change() goes on
+    case ChainStage::purging:
+      return poll_purge(job);
     case ChainStage::committing:
       if (settled() && operations_.count(OpKind::chain_state) == 0) end_chain_job();
       return;
@@ -155,11 +152,49 @@ void Machine::complete_chain_change(Operation& operation) {
   each(failed, [&](MemberIndex index) { lose(index, "snapshot operation failed: " + why); });
   if (stage_ != Stage::serving) return;
   if (job.op == PeerOp::snapshot_revert) pinned_.clear();
+  if (job.op != PeerOp::snapshot_purge) return chain_changed(job);
+  job.stage = ChainStage::purging;
+  poll_at_ = now_;
+}
+
+// The generation says that the chain is another one; what it is now is asked, not computed.
+void Machine::chain_changed(ChainJob& job) {
   bump_wanted_ = true;
   job.stage = ChainStage::committing;
   PeerRequest request;
   request.op = PeerOp::chain;
-  broadcast(OpKind::chain_state, bit(static_cast<MemberIndex>(std::countr_zero(readers() & done))), request);
+  broadcast(OpKind::chain_state, bit(static_cast<MemberIndex>(std::countr_zero(readers()))), request);
+}
+
+void Machine::poll_purge(ChainJob& job) {
+  if (polling_) {
+    if (operations_.count(OpKind::chain_state) != 0) return;
+    polling_ = false;
+    if (!purge_pending_) return chain_changed(job);
+    poll_at_ = now_ + kPurgePoll;
+  }
+  if (now_ < poll_at_) return;
+  polling_ = true;
+  purge_pending_ = false;
+  PeerRequest request;
+  request.op = PeerOp::chain;
+  each(writers(), [&](MemberIndex index) { broadcast(OpKind::chain_state, bit(index), request); });
+}
+
+void Machine::complete_chain_state(Operation& operation) {
+  if (operation.state) {
+    if (polling_ && !chain_jobs_.empty()) {
+      const std::string& name = chain_jobs_.front().snapshot.name;
+      purge_pending_ =
+          purge_pending_ || std::any_of(operation.state->chain.begin(), operation.state->chain.end(),
+                                        [&](const Layer& layer) { return layer.snapshot == name; });
+    }
+    chain_ = std::move(operation.state->chain);
+    head_id_ = std::move(operation.state->head_id);
+  } else if (operation.failed != 0) {
+    purge_pending_ = true;
+  }
+  operations_.release(operation);
 }
 
 void Machine::end_chain_job() {
@@ -182,9 +217,7 @@ void Machine::freeze_step() {
   if (now_ >= freeze_deadline_) return thaw("writes did not drain in time");
   if (freeze_flushing_ || changes_in_flight_ != 0 || !settled()) return;
   freeze_flushing_ = true;
-  PeerRequest request;
-  request.op = PeerOp::flush;
-  broadcast(OpKind::flush_all, writers(), request).flush_for = FlushFor::freeze;
+  flush_members(writers(), FlushFor::freeze);
 }
 
 void Machine::thaw(std::string_view why) {

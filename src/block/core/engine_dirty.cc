@@ -28,9 +28,13 @@ void Machine::clear_step() {
   clearing_.subtract(recent_);
   if (clearing_.empty()) return;
   clear_busy_ = true;
+  flush_members(readers(), FlushFor::clearing);
+}
+
+void Machine::flush_members(MemberMask to, FlushFor purpose) {
   PeerRequest request;
   request.op = PeerOp::flush;
-  broadcast(OpKind::flush_all, readers(), request).flush_for = FlushFor::clearing;
+  broadcast(OpKind::flush_all, to, request).flush_for = purpose;
 }
 
 void Machine::complete_flush(Operation& operation) {
@@ -126,9 +130,7 @@ void Machine::shutdown_step() {
   if (shutdown_flushed_) return leave(ExitReason::drained, "asked to");
   shutdown_busy_ = true;
   recent_.clear();  // nothing is in flight and nothing more is admitted
-  PeerRequest request;
-  request.op = PeerOp::flush;
-  broadcast(OpKind::flush_all, writers(), request).flush_for = FlushFor::shutdown;
+  flush_members(writers(), FlushFor::shutdown);
 }
 
 void Machine::leave(ExitReason reason, std::string message) {

@@ -75,7 +75,8 @@ enum class ChainStage : std::uint8_t {
   flushing,
   settling,
   telling,
-  committing
+  purging,  // members merge in the background; their chains are polled
+  committing,
 };
 
 struct ChainJob {
@@ -222,6 +223,9 @@ class Machine {
   void name_identities(ChainJob& job);
   void tell_members(ChainJob& job);
   void complete_chain_change(Operation& operation);
+  void chain_changed(ChainJob& job);
+  void poll_purge(ChainJob& job);
+  void complete_chain_state(Operation& operation);
   void end_chain_job();
   void freeze(std::uint64_t command, Instant limit);
   void freeze_step();
@@ -229,6 +233,7 @@ class Machine {
 
   // engine_dirty.cc
   void clear_step();
+  void flush_members(MemberMask to, FlushFor purpose);
   void complete_flush(Operation& operation);
   void begin_clear();
   void complete_clear(Operation& operation);
@@ -284,7 +289,10 @@ class Machine {
   // Snapshots and freezing.
   std::deque<ChainJob> chain_jobs_;
   std::uint64_t identities_ = 0;
-  bool telling_ = false;  // members are being told a change that carries a generation
+  Instant poll_at_{0};
+  bool polling_ = false;
+  bool purge_pending_ = false;  // a member still had the layer at the last look
+  bool telling_ = false;        // members are being told a change that carries a generation
   std::optional<std::uint64_t> freeze_command_;
   bool freeze_flushing_ = false;
   Instant freeze_deadline_{0};

@@ -172,9 +172,7 @@ void Machine::enter(Stage stage) {
       return begin_resync(plan_->source, readers() & ~bit(plan_->source), plan_->resync);
     }
     case Stage::flushing:
-      request.op = PeerOp::flush;
-      broadcast(OpKind::flush_all, readers(), request);
-      return;
+      return flush_members(readers(), FlushFor::start);
     case Stage::clearing:
       if (plan_->resync.empty() || !all_rw()) return;
       request.op = PeerOp::clear_dirty;

@@ -39,12 +39,15 @@ Repairs repair_create(MemberIndex member, const HelloAnswer& from, const HelloAn
   return std::vector{ChainRepair{member, PeerOp::snapshot_create, std::move(command)}};
 }
 
+// A revert leaves the layers as they are and begins a new head, whose identity names the snapshot it stands
+// on.
 Repairs repair_revert(MemberIndex member, const HelloAnswer& from, const HelloAnswer& to) {
-  if (to.chain.empty() || to.chain.size() > from.chain.size()) return std::nullopt;
-  if (to.head_id == from.head_id || !to.head_id.starts_with(kRevertIdentity)) return std::nullopt;
+  const auto at = to.head_id.find(kRevertTarget);
+  if (!to.head_id.starts_with(kRevertIdentity) || at == std::string::npos) return std::nullopt;
+  if (to.chain.size() != from.chain.size() || to.head_id == from.head_id) return std::nullopt;
   if (!same_layers(from, to, 0, 0, to.chain.size())) return std::nullopt;
   SnapshotCommand command;
-  command.name = to.chain.back().snapshot;
+  command.name = to.head_id.substr(at + kRevertTarget.size());
   command.head_id = to.head_id;
   return std::vector{ChainRepair{member, PeerOp::snapshot_revert, std::move(command)}};
 }

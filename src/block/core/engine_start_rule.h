@@ -55,6 +55,7 @@ std::optional<std::vector<ChainRepair>> repair_chain(MemberIndex member, const H
 // Identities say what made them, so that a repair cannot take a purge for a revert.
 inline constexpr std::string_view kSnapshotIdentity = "snap-";
 inline constexpr std::string_view kPurgeIdentity = "purge-";
-inline constexpr std::string_view kRevertIdentity = "revert-";
+inline constexpr std::string_view kRevertIdentity = "revert-";  // …of the head, followed by the snapshot:
+inline constexpr std::string_view kRevertTarget = "@";
 
 }  // namespace moor::block::engine
