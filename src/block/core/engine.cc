@@ -109,6 +109,7 @@ void Machine::settle() {
       const auto marks = std::tuple(stage_, hold_, chain_jobs_.size(), changes_in_flight_, storing_);
       if (stage_ != Stage::serving) start_step();
       membership_step();
+      repair_step();
       release_parked();
       chain_step();
       freeze_step();
@@ -293,7 +294,7 @@ std::string Machine::detail() const {
     case Stage::repairing:
       return "members catch up with the last snapshot operation";
     case Stage::resyncing:
-      return fmt::format("resyncs {} regions", resync_.regions.size());
+      return fmt::format("resyncs {} of {} bytes", resync_.done_bytes, resync_.total_bytes);
     case Stage::flushing:
       return "flushes after the resync";
     case Stage::clearing:
@@ -343,7 +344,7 @@ Status Machine::status() const {
   status.chain = chain_;
   status.head_id = head_id_;
   status.resync_done_bytes = resync_.done_bytes;
-  status.resync_total_bytes = resync_.regions.size() * kRegionSize;
+  status.resync_total_bytes = resync_.total_bytes;
   status.operations = operations_.in_use() + held_requests_.size();
   status.dirty_regions = dirty_.count();
   if (proposal_) status.open_proposal = proposal_->proposal;

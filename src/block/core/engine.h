@@ -220,9 +220,10 @@ struct Propose {
 };
 // The start rule is done: let clients in.
 struct Serve {
+  // Sessions that were opened under another id must not go on: unflushed writes may be gone since.
   std::string export_id;
   std::uint64_t size = 0;
-  bool fresh_export = false;  // no continuous member: sessions of earlier engines must not go on
+  bool fresh_export = false;  // this start found no continuous member
 };
 // Close every client connection after what was replied to it.
 struct EndSessions {};

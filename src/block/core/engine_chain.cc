@@ -80,26 +80,6 @@ void Machine::chain_step() {
     case ChainStage::draining:
       if (changes_in_flight_ != 0 || !acknowledging()) return;
       if (job.freezes_reads() && operations_.count(OpKind::client) != 0) return;
-      job.stage = ChainStage::equalising;
-      resync_ = Resync{};
-      // Equal identities must mean equal bytes, so what a failed write left different is settled first.
-      if (job.op == PeerOp::snapshot_create && !pinned_.empty()) {
-        const MemberIndex source = static_cast<MemberIndex>(std::countr_zero(readers()));
-        begin_resync(source, writers() & ~bit(source), pinned_.list(SIZE_MAX));
-      }
-      [[fallthrough]];
-    case ChainStage::equalising:
-      if (resync_.active) {
-        pump_resync();
-        if (!resync_done()) return;
-        if (resync_.broken) {
-          job.stage = ChainStage::draining;
-          resync_.active = false;
-          return;
-        }
-        resync_.active = false;
-        pinned_.clear();
-      }
       job.stage = ChainStage::flushing;
       flush_members(writers(), FlushFor::chain);
       return;
@@ -151,7 +131,6 @@ void Machine::complete_chain_change(Operation& operation) {
   job.message.clear();
   each(failed, [&](MemberIndex index) { lose(index, "snapshot operation failed: " + why); });
   if (stage_ != Stage::serving) return;
-  if (job.op == PeerOp::snapshot_revert) pinned_.clear();
   if (job.op != PeerOp::snapshot_purge) return chain_changed(job);
   job.stage = ChainStage::purging;
   poll_at_ = now_;

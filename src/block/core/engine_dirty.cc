@@ -18,7 +18,6 @@ void Machine::clear_step() {
   if (clear_busy_ || !settled() || !all_rw() || shutting_down_ || !chain_jobs_.empty()) return;
   clearing_ = dirty_;
   clearing_.subtract(recent_);
-  clearing_.subtract(pinned_);
   recent_.clear();
   operations_.each([this](const Operation& operation) {
     if (operation.kind == OpKind::client && operation.changes_data) {
@@ -73,7 +72,6 @@ void Machine::complete_flush(Operation& operation) {
       shutdown_flushed_ = true;
       if (none || failed != 0 || !all_rw()) return;
       clearing_ = dirty_;
-      clearing_.subtract(pinned_);
       return begin_clear();
   }
 }

@@ -145,18 +145,14 @@ void Machine::dispatch(Operation& operation) {
 void Machine::dispatch_read(Operation& operation) {
   const MemberMask usable = readers() & ~operation.failed;
   if (usable == 0) return finish(operation, operation.error != 0 ? operation.error : EIO);
-  const MemberIndex reader = choose_reader(usable, operation.client);
+  const MemberIndex reader = choose_reader(usable);
   operation.outstanding = bit(reader);
   ++members_[reader].reads_in_flight;
   send(reader, peer_request(operation), {});
 }
 
-MemberIndex Machine::choose_reader(MemberMask from, const ClientRequest& request) {
+MemberIndex Machine::choose_reader(MemberMask from) {
   MemberIndex best = kMaxMembers;
-  if (pinned_.contains_any(request.offset, request.length)) {
-    each(from, [&](MemberIndex index) { best = std::min(best, index); });
-    return best;
-  }
   ++read_turn_;
   const auto count = static_cast<MemberIndex>(members_.size());
   for (MemberIndex step = 0; step < count; ++step) {
@@ -190,10 +186,8 @@ void Machine::complete_change(Operation& operation) {
     each(operation.failed, [&](MemberIndex index) { lose(index, "write failed: " + operation.message); });
   } else if (operation.failed != 0) {
     // No RW member took it: the client hears so, and nobody is to blame. What they hold now may differ.
+    if (operation.changes_data) return repairs_.push_back(&operation);
     error = operation.error;
-    pinned_.insert_range(operation.client.offset, operation.client.length);
-    each(operation.succeeded,
-         [&](MemberIndex index) { lose(index, "took a write that the RW members refused"); });
   }
   if (stage_ != Stage::serving) return;
   operation.error = error;

@@ -71,7 +71,6 @@ enum class Stage : std::uint8_t {
 enum class ChainStage : std::uint8_t {
   waiting,
   draining,
-  equalising,
   flushing,
   settling,
   telling,
@@ -103,10 +102,11 @@ struct Resync {
   bool broken = false;  // a member of it was lost: finish what is in flight, then begin again
   MemberIndex source = 0;
   MemberMask targets = 0;
-  std::vector<std::uint64_t> regions;
-  std::size_t region = 0;
-  std::uint64_t offset_in_region = 0;
+  std::vector<Extent> extents;
+  std::size_t next_extent = 0;
+  std::uint64_t next_offset = 0;  // in that extent
   std::uint64_t done_bytes = 0;
+  std::uint64_t total_bytes = 0;
   std::vector<ResyncChunk> chunks;
 };
 
@@ -172,7 +172,7 @@ class Machine {
   void admit_held();
   void dispatch(Operation& operation);
   void dispatch_read(Operation& operation);
-  MemberIndex choose_reader(MemberMask from, const ClientRequest& request);
+  MemberIndex choose_reader(MemberMask from);
   void complete_client(Operation& operation);
   void complete_read(Operation& operation);
   void complete_change(Operation& operation);
@@ -208,8 +208,9 @@ class Machine {
   void complete_start(Operation& operation);
 
   // engine_resync.cc
-  void begin_resync(MemberIndex source, MemberMask targets, std::vector<std::uint64_t> regions);
+  void begin_resync(MemberIndex source, MemberMask targets, std::vector<Extent> extents);
   void pump_resync();
+  void repair_step();
   bool resync_done() const;
   void complete_resync_read(Operation& operation);
   void complete_resync_write(Operation& operation);
@@ -257,6 +258,7 @@ class Machine {
   std::deque<Operation*> completed_;
   std::deque<Operation*> runnable_;
   std::deque<Operation*> parked_;
+  std::deque<Operation*> repairs_;  // failed on every RW member: these are made equal before the client hears
   std::vector<Operation*> freed_;
 
   // Client requests.
@@ -300,7 +302,6 @@ class Machine {
   // The dirty-region log.
   RegionSet dirty_;   // marked on the members, as far as we know
   RegionSet recent_;  // changed since the last look
-  RegionSet pinned_;  // a write failed on every RW member: they may differ, so one of them answers reads
   RegionSet clearing_;
   bool clear_busy_ = false;
   Instant clear_at_{0};

@@ -22,8 +22,9 @@ bool touches(const Operation& cleared, const ClientRequest& request) {
 Operation& Operations::open(OpKind kind, Instant now) {
   if (free_.empty()) {
     MOOR_ASSERT(slots_.size() < kSlotMask);
-    slots_.emplace_back().id = slots_.size() - 1;
-    free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+    const std::size_t slot = slots_.size();
+    slots_.emplace_back().id = slot;
+    free_.push_back(static_cast<std::uint32_t>(slot));
   }
   Operation& operation = slots_[free_.back()];
   free_.pop_back();

@@ -1,9 +1,9 @@
-// Making regions equal: read a chunk from the source and from every other member, compare by block, and write
+// Making members equal: read a chunk from the source and from every other member, compare by block, and write
 // only what differs. A region is dirty because of a few writes; copying it whole would turn data that lives
-// in older layers into data of the head. Runs only while no client can write (at the start, or frozen for a
-// snapshot).
-#include <fmt/format.h>
+// in older layers into data of the head. Runs only where no client can write: at the start, or under the
+// range of a write that failed on every RW member and may have left them different.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/assert.h"
@@ -20,36 +20,36 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 }  // namespace
 
-void Machine::begin_resync(MemberIndex source, MemberMask targets, std::vector<std::uint64_t> regions) {
+void Machine::begin_resync(MemberIndex source, MemberMask targets, std::vector<Extent> extents) {
   resync_ = Resync{};
   resync_.active = true;
   resync_.source = source;
   resync_.targets = targets;
-  resync_.regions = std::move(regions);
+  resync_.extents = std::move(extents);
+  for (const Extent& extent : resync_.extents) resync_.total_bytes += extent.length;
   resync_.chunks.resize(kChunksInFlight);
-  if (targets == 0) resync_.region = resync_.regions.size();  // a single member agrees with itself
+  if (targets == 0) resync_.next_extent = resync_.extents.size();  // a single member agrees with itself
 }
 
 bool Machine::resync_done() const {
   const bool idle =
       std::none_of(resync_.chunks.begin(), resync_.chunks.end(), [](const auto& c) { return c.busy; });
-  return idle && (resync_.broken || resync_.region >= resync_.regions.size());
+  return idle && (resync_.broken || resync_.next_extent >= resync_.extents.size());
 }
 
 void Machine::pump_resync() {
   if (!resync_.active || resync_.broken) return;
   for (std::uint32_t slot = 0; slot < resync_.chunks.size(); ++slot) {
     ResyncChunk& chunk = resync_.chunks[slot];
-    if (chunk.busy || resync_.region >= resync_.regions.size()) continue;
-    const std::uint64_t begin = resync_.regions[resync_.region] * kRegionSize + resync_.offset_in_region;
-    const std::uint64_t region_end = (resync_.regions[resync_.region] + 1) * kRegionSize;
-    const std::uint64_t end = std::min({begin + kChunkBytes, region_end, size_});
-    resync_.offset_in_region += kChunkBytes;
-    if (begin + kChunkBytes >= std::min(region_end, size_)) {
-      ++resync_.region;
-      resync_.offset_in_region = 0;
+    if (chunk.busy || resync_.next_extent >= resync_.extents.size()) continue;
+    const Extent& extent = resync_.extents[resync_.next_extent];
+    const std::uint64_t begin = extent.offset + resync_.next_offset;
+    const std::uint64_t end = std::min(begin + kChunkBytes, extent.end());
+    resync_.next_offset += end - begin;
+    if (end == extent.end()) {
+      ++resync_.next_extent;
+      resync_.next_offset = 0;
     }
-    if (begin >= end) continue;  // a region beyond the end of the volume
     chunk = ResyncChunk{};
     chunk.busy = true;
     chunk.extent = {begin, end - begin};
@@ -128,6 +128,25 @@ void Machine::complete_resync_write(Operation& operation) {
   if (stage_ == Stage::ended) return;
   MOOR_ASSERT(chunk.writes > 0);
   if (--chunk.writes == 0) chunk = ResyncChunk{};
+}
+
+// A write that no RW member took may still have reached some of them in part. Before the client hears of the
+// error they are made equal again; otherwise a read could show the new bytes today and the old ones when that
+// member is gone.
+void Machine::repair_step() {
+  if (stage_ != Stage::serving || repairs_.empty()) return;
+  Operation& operation = *repairs_.front();
+  if (!resync_.active) {
+    const auto source = static_cast<MemberIndex>(std::countr_zero(readers()));
+    begin_resync(source, writers() & ~bit(source), {{operation.client.offset, operation.client.length}});
+  }
+  pump_resync();
+  if (!resync_done()) return;
+  resync_.active = false;
+  if (resync_.broken) return repair_step();  // with one member less, so this ends
+  repairs_.pop_front();
+  operation.parked = true;
+  parked_.push_back(&operation);
 }
 
 }  // namespace moor::block::engine

@@ -167,9 +167,14 @@ void Machine::enter(Stage stage) {
       return;
     case Stage::resyncing: {
       size_ = members_[plan_->source].answer.size;
-      for (RegionSet* set : {&dirty_, &recent_, &pinned_, &clearing_}) set->resize(size_);
-      for (const std::uint64_t region : plan_->resync) dirty_.insert(region);
-      return begin_resync(plan_->source, readers() & ~bit(plan_->source), plan_->resync);
+      for (RegionSet* set : {&dirty_, &recent_, &clearing_}) set->resize(size_);
+      std::vector<Extent> extents;
+      for (const std::uint64_t region : plan_->resync) {
+        dirty_.insert(region);
+        const std::uint64_t begin = region * kRegionSize;
+        if (begin < size_) extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
+      }
+      return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
     }
     case Stage::flushing:
       return flush_members(readers(), FlushFor::start);
@@ -205,6 +210,7 @@ void Machine::serve() {
   const MemberMask rw = readers();
   MOOR_ASSERT(rw != 0 && !proposal_);
   stage_ = Stage::serving;
+  resync_.active = false;
   held_under_ = 0xff;
   clear_at_ = now_ + config_.clear_interval;
   PeerRequest request;
