@@ -21,12 +21,11 @@ struct AssertSite {
 
 }  // namespace moor
 
-#define MOOR_ASSERT(condition, ...)                                                 \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]] {                                                \
-      ::moor::assertion_failed({#condition, __FILE__, __LINE__},                    \
-                               ::fmt::format("" __VA_ARGS__));                      \
-    }                                                                               \
+#define MOOR_ASSERT(condition, ...)                                                              \
+  do {                                                                                           \
+    if (!(condition)) [[unlikely]] {                                                             \
+      ::moor::assertion_failed({#condition, __FILE__, __LINE__}, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                            \
   } while (false)
 
 #define MOOR_UNREACHABLE(...) \

@@ -41,7 +41,9 @@ struct Error {
   bool operator==(const Error&) const = default;
 };
 
-inline Error make_error(Errc code, std::string message) { return Error{code, std::move(message)}; }
+inline Error make_error(Errc code, std::string message) {
+  return Error{code, std::move(message)};
+}
 
 // An Error out of errno, with what was tried: "fsync /x/meta: Input/output error".
 Error errno_error(int error_number, std::string_view what);
@@ -64,16 +66,16 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 
 #define MOOR_CAT_(a, b) a##b
 #define MOOR_CAT(a, b) MOOR_CAT_(a, b)
-#define MOOR_TRY_IMPL(ret, tmp, decl, ...)      \
-  auto&& tmp = (__VA_ARGS__);                   \
-  if (!tmp) [[unlikely]]                        \
-    ret std::move(tmp).error();                 \
+#define MOOR_TRY_IMPL(ret, tmp, decl, ...) \
+  auto&& tmp = (__VA_ARGS__);              \
+  if (!tmp) [[unlikely]]                   \
+    ret std::move(tmp).error();            \
   decl = *std::move(tmp)
-#define MOOR_TRY_VOID_IMPL(ret, tmp, ...)       \
-  do {                                          \
-    auto&& tmp = (__VA_ARGS__);                 \
-    if (!tmp) [[unlikely]]                      \
-      ret std::move(tmp).error();               \
+#define MOOR_TRY_VOID_IMPL(ret, tmp, ...) \
+  do {                                    \
+    auto&& tmp = (__VA_ARGS__);           \
+    if (!tmp) [[unlikely]]                \
+      ret std::move(tmp).error();         \
   } while (false)
 
 // TRY(auto volume, store.get(key));   passes an error up, else gives the value a name.

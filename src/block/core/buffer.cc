@@ -1,9 +1,9 @@
 #include "block/core/buffer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
-#include <utility>
 #include <cstring>
 #include <new>
 
@@ -108,7 +108,9 @@ Slice BufferPool::copy_of(std::span<const std::byte> bytes) {
   return slice;
 }
 
-std::size_t BufferPool::outstanding() const { return state_->outstanding; }
+std::size_t BufferPool::outstanding() const {
+  return state_->outstanding;
+}
 
 std::span<std::byte> OutQueue::put(std::size_t size) {
   MOOR_ASSERT(size <= kArenaBytes, "{} bytes are too many for a header", size);
@@ -136,7 +138,9 @@ void OutQueue::put_bytes(std::span<const std::byte> bytes) {
   }
 }
 
-void OutQueue::put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+void OutQueue::put_text(std::string_view text) {
+  put_bytes(std::as_bytes(std::span(text)));
+}
 
 void OutQueue::put_slice(Slice slice) {
   if (slice.size() < kCopyBelow) return put_bytes(slice.span());
@@ -173,6 +177,19 @@ void OutQueue::consume(std::size_t bytes) {
   }
   if (bytes_ == 0) {
     // An idle connection keeps no header block, so a thousand idle ones cost nothing.
+    arena_ = {};
+    arena_used_ = 0;
+  }
+}
+
+void OutQueue::move_to(OutQueue& to, std::size_t bytes, std::size_t most) {
+  while (!pieces_.empty() && to.bytes_ < bytes && to.pieces_.size() < most) {
+    bytes_ -= pieces_.front().size();
+    to.bytes_ += pieces_.front().size();
+    to.pieces_.push_back(std::move(pieces_.front()));
+    pieces_.pop_front();
+  }
+  if (bytes_ == 0) {
     arena_ = {};
     arena_used_ = 0;
   }

@@ -1,16 +1,18 @@
 // Bytes that several parties hold at once: a payload that came in on one connection goes out on three without
 // being copied. One thread only: counts are plain integers, because every moorblk process is one loop.
 //
-// A BufferPool hands out blocks aligned to 4096 (O_DIRECT can use them as they are) and keeps a bounded number
-// of freed ones. Blocks may outlive their pool. Allocation failure ends the process (std::bad_alloc), as anywhere.
+// A BufferPool hands out blocks aligned to 4096 (O_DIRECT can use them as they are) and keeps a bounded
+// number of freed ones. Blocks may outlive their pool. Allocation failure ends the process (std::bad_alloc),
+// as anywhere.
 #pragma once
 
+#include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
 #include <string_view>
-#include <sys/uio.h>
+#include <utility>
 
 namespace moor::block {
 
@@ -112,12 +114,14 @@ class OutQueue {
   // Describes up to `most` pieces from the front; the pieces stay valid until consumed.
   std::size_t gather(iovec* pieces, std::size_t most) const;
   void consume(std::size_t bytes);
+  // Hands pieces from the front over to `to`, until that holds about `bytes` or `most` pieces.
+  void move_to(OutQueue& to, std::size_t bytes, std::size_t most);
   void clear();
 
  private:
   BufferPool* pool_;
   std::deque<Slice> pieces_;
-  Slice arena_;               // the block that headers are packed into
+  Slice arena_;  // the block that headers are packed into
   std::size_t arena_used_ = 0;
   std::size_t bytes_ = 0;
 };

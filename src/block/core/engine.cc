@@ -67,6 +67,9 @@ bool Engine::wants_requests() const {
 Status Engine::status() const {
   return machine_->status();
 }
+const MemberConfig& Engine::member(MemberIndex index) const {
+  return machine_->member(index);
+}
 const Propose* Engine::open_proposal() const {
   return machine_->open_proposal();
 }

@@ -307,6 +307,8 @@ class Engine {
   // False: read no more from clients for now (too much payload is held).
   bool wants_requests() const;
   Status status() const;
+  // Valid until the next AddMember.
+  const MemberConfig& member(MemberIndex index) const;
   // The change that waits for the Grant, for a controller that reconnects.
   const Propose* open_proposal() const;
 

@@ -119,6 +119,7 @@ class Machine {
   std::optional<Instant> next_wake() const;
   bool wants_requests() const;
   Status status() const;
+  const MemberConfig& member(MemberIndex index) const { return members_.at(index).config; }
   const Propose* open_proposal() const { return proposal_ ? &*proposal_ : nullptr; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <tuple>
 
@@ -21,10 +22,31 @@ bool same_layers(const HelloAnswer& a, const HelloAnswer& b, std::size_t first, 
   return true;
 }
 
+// Epoch and count of an identity ("snap-v1.7.3"); the head of a new replica has none and is older than all.
+std::pair<std::uint64_t, std::uint64_t> age_of(std::string_view identity) {
+  identity = identity.substr(0, identity.find(kRevertTarget));
+  const auto number_at = [&](std::size_t dot) {
+    std::uint64_t number = 0;
+    std::from_chars(identity.data() + dot + 1, identity.data() + identity.size(), number);
+    return number;
+  };
+  const std::size_t last = identity.rfind('.');
+  if (last == std::string_view::npos || last == 0) return {0, 0};
+  const std::size_t before = identity.rfind('.', last - 1);
+  return before == std::string_view::npos ? std::pair<std::uint64_t, std::uint64_t>{0, 0}
+                                          : std::pair{number_at(before), number_at(last)};
+}
+
+// Only a member that is behind is repaired: one that has merged a layer away looks like one that never had
+// it.
+bool is_behind(const HelloAnswer& from, const HelloAnswer& to) {
+  return age_of(from.head_id) < age_of(to.head_id);
+}
+
 using Repairs = std::optional<std::vector<ChainRepair>>;
 
 Repairs repair_create(MemberIndex member, const HelloAnswer& from, const HelloAnswer& to) {
-  if (to.chain.size() != from.chain.size() + 1) return std::nullopt;
+  if (to.chain.size() != from.chain.size() + 1 || !is_behind(from, to)) return std::nullopt;
   if (!same_layers(from, to, 0, 0, from.chain.size())) return std::nullopt;
   const Layer& last = to.chain.back();
   if (!last.id.starts_with(kSnapshotIdentity) || !to.head_id.starts_with(kSnapshotIdentity))
@@ -44,7 +66,7 @@ Repairs repair_create(MemberIndex member, const HelloAnswer& from, const HelloAn
 Repairs repair_revert(MemberIndex member, const HelloAnswer& from, const HelloAnswer& to) {
   const auto at = to.head_id.find(kRevertTarget);
   if (!to.head_id.starts_with(kRevertIdentity) || at == std::string::npos) return std::nullopt;
-  if (to.chain.size() != from.chain.size() || to.head_id == from.head_id) return std::nullopt;
+  if (to.chain.size() != from.chain.size() || !is_behind(from, to)) return std::nullopt;
   if (!same_layers(from, to, 0, 0, to.chain.size())) return std::nullopt;
   SnapshotCommand command;
   command.name = to.head_id.substr(at + kRevertTarget.size());
@@ -62,7 +84,7 @@ Repairs repair_purge(MemberIndex member, const HelloAnswer& from, const HelloAns
   const std::string& merged = into_head ? to.head_id : to.chain[at].id;
   if (!merged.starts_with(kPurgeIdentity)) return std::nullopt;
   if (!into_head && !same_layers(from, to, at + 1, 1, to.chain.size() - at - 1)) return std::nullopt;
-  if (!into_head && from.head_id != to.head_id) return std::nullopt;
+  if (into_head ? !is_behind(from, to) : from.head_id != to.head_id) return std::nullopt;
   SnapshotCommand command;
   command.name = from.chain[at].snapshot;
   command.layer_id = merged;

@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <boost/json/basic_parser_impl.hpp>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/assert.h"
+#include "base/json_boost.h"
+
+namespace moor {
+namespace bj = boost::json;
+namespace {
+
+void append_double(std::string& out, double number) {
+  // JSON has no word for these; no code of ours makes them, and a parser cannot.
+  MOOR_ASSERT(std::isfinite(number), "JSON cannot hold {}", number);
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number);
+  out.append(buffer, end.ptr);
+}
+
+template <class Integer>
+void append_integer(std::string& out, Integer number) {
+  char buffer[24];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number);
+  out.append(buffer, end.ptr);
+}
+
+// Indent < 0: compact.
+struct Printer {
+  std::string& out;
+  int indent;
+
+  void new_line(int depth) {
+    if (indent < 0) return;
+    out.push_back('\n');
+    out.append(static_cast<std::size_t>(depth * indent), ' ');
+  }
+
+  void print_array(const bj::array& array, int depth) {
+    out.push_back('[');
+    bool first = true;
+    for (const auto& item : array) {
+      if (!first) out.push_back(',');
+      first = false;
+      new_line(depth + 1);
+      print(item, depth + 1);
+    }
+    if (!first) new_line(depth);
+    out.push_back(']');
+  }
+
+  void print_object(const bj::object& object, int depth) {
+    out.push_back('{');
+    bool first = true;
+    for (const auto& member : object) {
+      if (!first) out.push_back(',');
+      first = false;
+      new_line(depth + 1);
+      append_json_string(out, {member.key().data(), member.key().size()});
+      out += indent < 0 ? ":" : ": ";
+      print(member.value(), depth + 1);
+    }
+    if (!first) new_line(depth);
+    out.push_back('}');
+  }
+
+  void print(const bj::value& value, int depth) {
+    switch (value.kind()) {
+      case bj::kind::null:
+        out += "null";
+        break;
+      case bj::kind::bool_:
+        out += value.get_bool() ? "true" : "false";
+        break;
+      case bj::kind::int64:
+        append_integer(out, value.get_int64());
+        break;
+      case bj::kind::uint64:
+        append_integer(out, value.get_uint64());
+        break;
+      case bj::kind::double_:
+        append_double(out, value.get_double());
+        break;
+      case bj::kind::string: {
+        const auto& text = value.get_string();
+        append_json_string(out, {text.data(), text.size()});
+        break;
+      }
+      case bj::kind::array:
+        print_array(value.get_array(), depth);
+        break;
+      case bj::kind::object:
+        print_object(value.get_object(), depth);
+        break;
+    }
+  }
+};
+
+// Builds the value like boost::json::parser and, beyond it, notices keys that stand twice in one object.
+struct Handler {
+  static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
+  using error_code = boost::system::error_code;
+  using view = bj::string_view;
+
+  bj::value_stack stack;
+  bool track = false;
+  struct Level {
+    bool is_object;
+    std::set<std::string> keys;
+    std::string current;
+  };
+  std::vector<Level> levels;
+  std::string key;
+  std::vector<std::string> duplicates;
+
+  bool on_document_begin(error_code&) {
+    stack.reset();
+    return true;
+  }
+  bool on_document_end(error_code&) { return true; }
+  bool on_array_begin(error_code&) {
+    if (track) levels.push_back({false, {}, {}});
+    return true;
+  }
+  bool on_array_end(std::size_t n, error_code&) {
+    stack.push_array(n);
+    if (track) levels.pop_back();
+    return true;
+  }
+  bool on_object_begin(error_code&) {
+    if (track) levels.push_back({true, {}, {}});
+    return true;
+  }
+  bool on_object_end(std::size_t n, error_code&) {
+    stack.push_object(n);
+    if (track) levels.pop_back();
+    return true;
+  }
+  bool on_key_part(view part, std::size_t, error_code&) {
+    stack.push_chars(part);
+    if (track) key.append(part.data(), part.size());
+    return true;
+  }
+  bool on_key(view part, std::size_t, error_code&) {
+    stack.push_key(part);
+    if (track) note_key(part);
+    return true;
+  }
+  bool on_string_part(view part, std::size_t, error_code&) {
+    stack.push_chars(part);
+    return true;
+  }
+  bool on_string(view part, std::size_t, error_code&) {
+    stack.push_string(part);
+    return true;
+  }
+  bool on_number_part(view, error_code&) { return true; }
+  bool on_int64(std::int64_t number, view, error_code&) {
+    stack.push_int64(number);
+    return true;
+  }
+  bool on_uint64(std::uint64_t number, view, error_code&) {
+    stack.push_uint64(number);
+    return true;
+  }
+  bool on_double(double number, view, error_code& error) {
+    if (!std::isfinite(number)) {
+      error = bj::error::not_number;  // 1e999: larger than any double
+      return false;
+    }
+    stack.push_double(number);
+    return true;
+  }
+  bool on_bool(bool value, error_code&) {
+    stack.push_bool(value);
+    return true;
+  }
+  bool on_null(error_code&) {
+    stack.push_null();
+    return true;
+  }
+  bool on_comment_part(view, error_code&) { return true; }
+  bool on_comment(view, error_code&) { return true; }
+
+  void note_key(view part) {
+    key.append(part.data(), part.size());
+    Level& level = levels.back();
+    level.current = key;
+    if (!level.keys.insert(std::move(key)).second && duplicates.size() < 32) duplicates.push_back(path());
+    key.clear();
+  }
+  std::string path() const {
+    std::string text;
+    for (const Level& level : levels) {
+      if (!level.is_object) continue;
+      if (!text.empty()) text.push_back('.');
+      text += level.current;
+    }
+    return text;
+  }
+};
+
+std::string where(std::string_view text, std::size_t offset) {
+  offset = std::min(offset, text.size());
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+  const auto start = text.rfind('\n', offset == 0 ? 0 : offset - 1);
+  const std::size_t column = start == std::string_view::npos || start >= offset ? offset + 1 : offset - start;
+  return fmt::format("line {} column {}", line, column);
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) {
+  bj::parse_options boost_options;
+  boost_options.max_depth = options.max_depth;
+  bj::basic_parser<Handler> parser(boost_options);
+  parser.handler().track = options.duplicates != nullptr || !options.allow_duplicate_keys;
+  boost::system::error_code error;
+  const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
+  if (!error && !parser.done()) error = bj::error::incomplete;
+  if (!error && used < text.size()) error = bj::error::extra_data;
+  if (error)
+    return make_error(Errc::invalid,
+                      fmt::format("not valid JSON at {}: {}", where(text, used), error.message()));
+  auto& duplicates = parser.handler().duplicates;
+  if (!options.allow_duplicate_keys && !duplicates.empty())
+    return make_error(Errc::invalid,
+                      fmt::format("not valid JSON: key \"{}\" stands twice", duplicates.front()));
+  if (options.duplicates != nullptr) *options.duplicates = std::move(duplicates);
+  Json json;
+  JsonAccess::of(json) = parser.handler().stack.release();
+  return json;
+}
+
+std::string to_text(const Json& value) {
+  std::string out;
+  append_text(out, value);
+  return out;
+}
+
+void append_text(std::string& out, const Json& value) {
+  Printer{out, -1}.print(JsonAccess::of(value), 0);
+}
+
+std::string to_pretty_text(const Json& value, int indent) {
+  std::string out;
+  Printer{out, indent}.print(JsonAccess::of(value), 0);
+  return out;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out.push_back('"');
+  std::size_t plain = 0;  // start of the run that needs no escape
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x20 && c != '"' && c != '\\') continue;
+    out.append(text, plain, i - plain);
+    plain = i + 1;
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        out += "\\u00";
+        out.push_back(kHex[c >> 4]);
+        out.push_back(kHex[c & 15]);
+    }
+  }
+  out.append(text, plain, text.size() - plain);
+  out.push_back('"');
+}
+
+}  // namespace moor

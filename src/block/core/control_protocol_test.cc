@@ -1,0 +1,1 @@
+#include "block/core/control_protocol.h"

@@ -1,0 +1,1 @@
+#include "block/core/nbd_server.h"
