@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -33,9 +34,12 @@ class Handle {
 };
 
 std::string pattern(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
+  std::mt19937_64 random(seed);
   std::string text(size, '\0');
-  for (auto& c : text) c = static_cast<char>(random());
+  for (std::size_t i = 0; i < size; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(text.data() + i, &word, std::min<std::size_t>(8, size - i));
+  }
   return text;
 }
 
@@ -44,8 +48,9 @@ void write_file(const std::string& path, const std::string& content) {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string content(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(content.data(), static_cast<std::streamsize>(content.size()));
+  return content;
 }
 
 class NbdClients : public ::testing::Test {
@@ -138,8 +143,18 @@ TEST_F(NbdClients, LibnbdUsesEveryCommand) {
   const auto content = pattern(300'001, 4);
   ASSERT_EQ(nbd_pwrite(nbd, content.data(), content.size(), 4097, LIBNBD_CMD_FLAG_FUA), 0) << nbd_get_error();
   std::string got(content.size(), '\0');
-  ASSERT_EQ(nbd_pread(nbd, got.data(), got.size(), 4097, LIBNBD_CMD_FLAG_DF), 0) << nbd_get_error();
+  ASSERT_EQ(nbd_pread(nbd, got.data(), got.size(), 4097, 0), 0) << nbd_get_error();
   EXPECT_TRUE(got == content);
+  int chunks = 0;
+  const auto count = [](void* data, const void*, std::size_t, std::uint64_t, unsigned, int*) {
+    ++*static_cast<int*>(data);
+    return 0;
+  };
+  ASSERT_EQ(
+      nbd_pread_structured(nbd, got.data(), got.size(), 4097, {count, &chunks, nullptr}, LIBNBD_CMD_FLAG_DF),
+      0)
+      << nbd_get_error();
+  EXPECT_EQ(chunks, 1) << "not fragmented";
   ASSERT_EQ(nbd_zero(nbd, 8192, 8192, LIBNBD_CMD_FLAG_FAST_ZERO), 0) << nbd_get_error();
   EXPECT_EQ(nbd_zero(nbd, 8192, 8192, LIBNBD_CMD_FLAG_FAST_ZERO | LIBNBD_CMD_FLAG_NO_HOLE), -1);
   EXPECT_EQ(nbd_get_errno(), ENOTSUP) << "zeroing without a hole is no faster, and we say so";
@@ -312,6 +327,7 @@ TEST(NbdTls, TcpIsServedOverTlsOnly) {
   EXPECT_EQ(nbd_connect_tcp(plain, "127.0.0.1", port.c_str()), -1) << "nothing in the clear";
   Handle distrusting;
   nbd_set_tls(distrusting, LIBNBD_TLS_REQUIRE);
+  nbd_set_tls_certificates(distrusting, (directory / "other").c_str());
   nbd_set_tls_verify_peer(distrusting, true);
   EXPECT_EQ(nbd_connect_tcp(distrusting, "localhost", port.c_str()), -1)
       << "an authority that it does not know";
@@ -336,7 +352,7 @@ TEST(MoorblkCtl, DrivesAProcessAndSurvivesGarbage) {
   Server server({moorblk(), "--log-level", "off", "memory", "--listen", "unix:" + (directory / "nbd"),
                  "--size", "1Mi", "--control", control});
   ASSERT_NE(server.ready(), "");
-  for (const std::string garbage : {std::string("\xff\xff\xff\xff"), std::string("\0\0\0\2{}", 6)}) {
+  for (const std::string& garbage : {std::string("\xff\xff\xff\xff"), std::string("\0\0\0\2{}", 6)}) {
     const auto socket = raw_connection(control);
     ::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
     EXPECT_TRUE(is_closed(socket.get()));

@@ -150,7 +150,7 @@ TEST_P(Fuzz, KeptInputsAndDamagedStreamsAreHarmless) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, ::testing::Values(0, 1, 2, 3),
-                         [](const auto& info) { return std::string(targets().at(info.param).name); });
+                         [](const auto& chosen) { return std::string(targets().at(chosen.param).name); });
 
 }  // namespace
 }  // namespace moor::block::fuzz
