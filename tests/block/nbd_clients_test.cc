@@ -146,13 +146,13 @@ TEST_F(NbdClients, LibnbdUsesEveryCommand) {
   ASSERT_EQ(nbd_pread(nbd, got.data(), got.size(), 4097, 0), 0) << nbd_get_error();
   EXPECT_TRUE(got == content);
   int chunks = 0;
-  const auto count = [](void* data, const void*, std::size_t, std::uint64_t, unsigned, int*) {
+  const auto count_chunk = [](void* data, const void*, std::size_t, std::uint64_t, unsigned, int*) {
     ++*static_cast<int*>(data);
     return 0;
   };
-  ASSERT_EQ(
-      nbd_pread_structured(nbd, got.data(), got.size(), 4097, {count, &chunks, nullptr}, LIBNBD_CMD_FLAG_DF),
-      0)
+  ASSERT_EQ(nbd_pread_structured(nbd, got.data(), got.size(), 4097, {count_chunk, &chunks, nullptr},
+                                 LIBNBD_CMD_FLAG_DF),
+            0)
       << nbd_get_error();
   EXPECT_EQ(chunks, 1) << "not fragmented";
   ASSERT_EQ(nbd_zero(nbd, 8192, 8192, LIBNBD_CMD_FLAG_FAST_ZERO), 0) << nbd_get_error();
