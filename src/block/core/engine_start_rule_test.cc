@@ -154,8 +154,8 @@ TEST(StartRule, ARevertThatOneMemberMissedIsRepeated) {
   HelloAnswer& behind = world.answers("a", 3);
   behind.chain = {layer("snap-v.3.1", "s1")};
   behind.head_id = "snap-v.3.2";
-  HelloAnswer& ahead = world.answers("b", 3);
-  ahead.chain = behind.chain;
+  HelloAnswer& ahead = world.answers("b", 3);  // `behind` may have moved
+  ahead.chain = {layer("snap-v.3.1", "s1")};
   ahead.head_id = "revert-v.3.3@s1";
   const auto plan = world.plan();
   ASSERT_TRUE(plan);
