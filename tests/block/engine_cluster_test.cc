@@ -67,7 +67,7 @@ class EngineCluster : public ::testing::Test {
     auto alone = engine(epoch, {replica}, "auto", "alone");
     EXPECT_FALSE(alone->ready().empty());
     const std::string path = directory_ / (name(replica) + ".img");
-    const Output copied = run("nbdcopy 'nbd+unix:///v?socket=" + (directory_ / "alone.sock") + "' " + path);
+    const Output copied = run("nbdcopy \"nbd+unix:///v?socket=" + (directory_ / "alone.sock") + "\" " + path);
     EXPECT_EQ(copied.code, 0) << copied.text;
     alone->signal(SIGTERM);
     EXPECT_EQ(alone->wait(), 0);
@@ -187,13 +187,14 @@ auto after(std::uint64_t count) {
 TEST_F(EngineCluster, ServesRealClientsAndLeavesEqualReplicas) {
   auto server = engine(1, {0, 1, 2});
   ASSERT_FALSE(server->ready().empty());
-  const Output io = run("qemu-io -f raw '" + uri() +
-                        "' -c 'write -P 7 512 70000' -c 'discard 8192 16384' -c 'write -z 1M 64k' -c flush "
-                        "-c 'read -P 7 512 7680' -c 'read -P 0 8192 16384' -c 'read -P 7 24576 45936'");
+  const Output io =
+      run("qemu-io -f raw \"" + uri() +
+          "\" -c \"write -P 7 512 70000\" -c \"discard 8192 16384\" -c \"write -z 1M 64k\" -c flush "
+          "-c \"read -P 7 512 7680\" -c \"read -P 0 8192 16384\" -c \"read -P 7 24576 45936\"");
   EXPECT_EQ(io.code, 0) << io.text;
   EXPECT_EQ(io.text.find("verification failed"), std::string::npos) << io.text;
-  const Output fio = run("fio --name=w --ioengine=nbd --uri='" + uri() +
-                         "' --rw=randrw --bsrange=512-64k --blockalign=512 --size=8m --iodepth=32 "
+  const Output fio = run("fio --name=w --ioengine=nbd --uri=\"" + uri() +
+                         "\" --rw=randrw --bsrange=512-64k --blockalign=512 --size=8m --iodepth=32 "
                          "--verify=crc32c --verify_fatal=1 "
                          "--fsync=32 --output-format=terse");
   EXPECT_EQ(fio.code, 0) << fio.text;
@@ -282,7 +283,7 @@ TEST_F(EngineCluster, AStoppedEngineIsFencedForGood) {
   auto server = engine(2, {0, 1, 2});
   ASSERT_FALSE(server->ready().empty());
   old_writer.check(uri());
-  const Output io = run("qemu-io -f raw '" + uri() + "' -c 'write -P 99 0 8M' -c flush");
+  const Output io = run("qemu-io -f raw \"" + uri() + "\" -c \"write -P 99 0 8M\" -c flush");
   EXPECT_EQ(io.code, 0) << io.text;
 
   old_engine->signal(SIGCONT);
@@ -290,7 +291,7 @@ TEST_F(EngineCluster, AStoppedEngineIsFencedForGood) {
   old_writer.drain();
   // What the replicas had answered before the fence may still be acknowledged; nothing after it is applied.
   EXPECT_LE(old_writer.acknowledged_count(), before + 16);
-  const Output after_io = run("qemu-io -f raw '" + uri() + "' -c 'read -P 99 0 8M'");
+  const Output after_io = run("qemu-io -f raw \"" + uri() + "\" -c \"read -P 99 0 8M\"");
   EXPECT_EQ(after_io.text.find("verification failed"), std::string::npos) << after_io.text;
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
@@ -303,23 +304,23 @@ TEST_F(EngineCluster, AnOlderEpochIsRefused) {
   auto older = engine(4, {0, 1, 2}, "auto", "older");
   EXPECT_TRUE(older->ready().empty());
   EXPECT_EQ(older->wait(), 3);
-  const Output io = run("qemu-io -f raw '" + uri() + "' -c 'write -P 1 0 4k' -c flush");
+  const Output io = run("qemu-io -f raw \"" + uri() + "\" -c \"write -P 1 0 4k\" -c flush");
   EXPECT_EQ(io.code, 0) << io.text;
 }
 
 TEST_F(EngineCluster, AnIsolatedEngineNeverAcknowledgesAlone) {
   // Nobody answers proposals: first the start waits, then a lost member.
-  auto starting = std::async(std::launch::async, [this] { return engine(1, {0, 1, 2}, "control"); });
   const auto confirm = [this](const std::string& generation) {
     Output output;
-    for (int i = 0; i < 100 && output.code != 0; ++i) {
+    for (int i = 0; i < 200 && output.code != 0; ++i) {
       output = run(control() + "member confirm " + generation);
       if (output.code != 0) usleep(20'000);  // until the process has got there; the loop is bounded
     }
     return output;
   };
-  EXPECT_EQ(confirm("1").code, 0);
-  auto server = starting.get();
+  auto confirmed = std::async(std::launch::async, [&] { return confirm("1"); });
+  auto server = engine(1, {0, 1, 2}, "control");
+  EXPECT_EQ(confirmed.get().code, 0);
   ASSERT_FALSE(server->ready().empty());
   Writer writer(uri());
   ASSERT_TRUE(writer.connected());
@@ -333,7 +334,7 @@ TEST_F(EngineCluster, AnIsolatedEngineNeverAcknowledgesAlone) {
   // Only what was on all three before they died can have been answered in the meantime.
   EXPECT_LE(writer.acknowledged_count(), before + 16);
   const std::uint64_t stalled = writer.acknowledged_count();
-  const Output read = run("qemu-io -f raw '" + uri() + "' -c 'read 7M 4k'");
+  const Output read = run("qemu-io -f raw \"" + uri() + "\" -c \"read 7M 4k\"");
   EXPECT_EQ(read.code, 0) << read.text;  // reads go on
   EXPECT_EQ(confirm("2").code, 0);
   confirm("3");  // the second loss may have come in a change of its own
@@ -346,7 +347,7 @@ TEST_F(EngineCluster, SnapshotsRevertAndPurgeOnAllReplicas) {
   auto server = engine(1, {0, 1, 2});
   ASSERT_FALSE(server->ready().empty());
   const auto io = [this](const std::string& commands) {
-    const Output output = run("qemu-io -f raw '" + uri() + "' " + commands);
+    const Output output = run("qemu-io -f raw \"" + uri() + "\" " + commands);
     EXPECT_EQ(output.code, 0) << output.text;
     EXPECT_EQ(output.text.find("verification failed"), std::string::npos) << output.text;
   };
@@ -354,20 +355,20 @@ TEST_F(EngineCluster, SnapshotsRevertAndPurgeOnAllReplicas) {
     const Output output = run(control() + words);
     EXPECT_EQ(output.code, 0) << words << ": " << output.text;
   };
-  io("-c 'write -P 1 0 1M'");
+  io("-c \"write -P 1 0 1M\"");
   ctl("snapshot create one");
-  io("-c 'write -P 2 0 512k'");
+  io("-c \"write -P 2 0 512k\"");
   ctl("snapshot create two");
-  io("-c 'write -P 3 256k 1M'");
+  io("-c \"write -P 3 256k 1M\"");
   ctl("snapshot revert two");
-  io("-c 'read -P 2 0 512k' -c 'read -P 1 512k 512k' -c 'read -P 0 1M 256k'");
+  io("-c \"read -P 2 0 512k\" -c \"read -P 1 512k 512k\" -c \"read -P 0 1M 256k\"");
   ctl("snapshot remove one");
   ctl("snapshot purge");
-  io("-c 'read -P 2 0 512k' -c 'read -P 1 512k 512k'");
+  io("-c \"read -P 2 0 512k\" -c \"read -P 1 512k 512k\"");
   EXPECT_NE(run(control() + "snapshot create two").code, 0);
   ctl("freeze");
   ctl("thaw");
-  io("-c 'write -P 4 4M 64k' -c flush");
+  io("-c \"write -P 4 4M 64k\" -c flush");
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
   expect_equal_replicas({0, 1, 2}, 2);
