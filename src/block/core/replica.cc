@@ -355,7 +355,10 @@ Task<void> Replica::stop_all() {
   for (auto& [id, connection] : connections_) connection.fenced = true;
   while (!is_drained(0)) co_await drained_.wait();
   Result<void> outcome;
-  if (opened_) outcome = co_await store_.stop();
+  if (opened_) {
+    outcome = co_await store_.stop();
+    co_await store_.background_end();
+  }
   const auto connections = std::exchange(connections_, {});
   for (const auto& [id, connection] : connections) {
     if (connection.gone) continue;

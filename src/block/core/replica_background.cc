@@ -38,6 +38,7 @@ std::vector<BlockRun> runs_of(std::uint64_t sector, Wanted wanted) {
 }  // namespace
 
 Task<void> ReplicaStore::background() {
+  background_running_ = true;
   while (!stopping_) {
     co_await bury_doomed();
     LayerFile unsummed = 0;
@@ -59,6 +60,8 @@ Task<void> ReplicaStore::background() {
     co_await background_signal_.wait();
     background_idle_ = false;
   }
+  background_running_ = false;
+  background_ended_.notify_all();
 }
 
 Task<Result<void>> ReplicaStore::sum_layer(LayerFile file) {

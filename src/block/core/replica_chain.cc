@@ -116,19 +116,16 @@ Task<Result<ReplicaStore::OpenLayer*>> ReplicaStore::ensure_open(LayerFile file)
     CO_TRY(layer->sum, co_await files_.open(sum_name(file)));
   }
   // While we waited it may have been dropped, or opened by someone else.
-  OpenLayer* winner = layer.get();
-  if (layers_.contains(file)) {
-    winner = layers_[file].get();
-  } else if (meta().by_file(file) != nullptr) {
+  if (!layers_.contains(file) && meta().by_file(file) != nullptr) {
+    OpenLayer* mine = layer.get();
     layers_[file] = std::move(layer);
-    co_return winner;
-  } else {
-    winner = nullptr;
+    co_return mine;
   }
   co_await files_.close(layer->data);
   co_await files_.close(layer->sum);
-  if (winner == nullptr) co_return make_error(Errc::not_found, data_name(file) + " is gone");
-  co_return winner;
+  const auto other = layers_.find(file);
+  if (other == layers_.end()) co_return make_error(Errc::not_found, data_name(file) + " is gone");
+  co_return other->second.get();
 }
 
 Task<Result<void>> ReplicaStore::load_path() {

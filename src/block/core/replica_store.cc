@@ -22,7 +22,8 @@ ReplicaStore::ReplicaStore(Disk& disk, Runner& runner, BufferPool& pool)
       gate_(runner),
       ranges_(runner),
       flushing_(runner),
-      background_signal_(runner) {}
+      background_signal_(runner),
+      background_ended_(runner) {}
 
 ReplicaStore::OpenLayer* ReplicaStore::layer_of(std::uint8_t code) {
   if (code == LookupCode::head_data) return &head_;
@@ -384,12 +385,16 @@ Task<Result<void>> ReplicaStore::clear_dirty(std::vector<std::uint64_t> regions)
   });
 }
 
+Task<void> ReplicaStore::background_end() {
+  while (background_running_) co_await background_ended_.wait();
+}
+
 Task<Result<void>> ReplicaStore::stop() {
   Gate::Hold alone(gate_, GateMode::exclusive);
   co_await alone;
-  if (files_.broken()) co_return files_.broken_error();
   stopping_ = true;
   background_signal_.notify_all();
+  if (files_.broken()) co_return files_.broken_error();
   CO_TRY_VOID(co_await flush_now());
   const std::uint32_t crc = head_totals().crc;
   co_return co_await meta_.commit([crc](ReplicaMeta& meta) -> Result<void> {

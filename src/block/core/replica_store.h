@@ -84,6 +84,8 @@ class ReplicaStore {
 
   // Drains, flushes and records a clean stop.
   Task<Result<void>> stop();
+  // After stop(): until nothing is under way any more.
+  Task<void> background_end();
 
   const ReplicaMeta& meta() const { return meta_.get(); }
   std::vector<std::uint64_t> dirty_regions() const { return dirty_.regions(); }
@@ -181,6 +183,7 @@ class ReplicaStore {
   RangeLock ranges_;  // mutating calls, in blocks
   AsyncMutex flushing_;
   Signal background_signal_;
+  Signal background_ended_;
 
   OpenLayer head_;
   FileId head_map_ = 0;
@@ -197,6 +200,7 @@ class ReplicaStore {
 
   std::set<LayerFile> unsummable_;  // a read failed while summing: not tried again before the next open
   bool background_idle_ = false;
+  bool background_running_ = false;
   bool stopping_ = false;
   PurgeProgress purge_progress_;
 };

@@ -184,6 +184,7 @@ std::int64_t SimDisk::perform(DiskCommand& command) {
   Inode& inode = *found->second;
   switch (command.op) {
     case DiskOp::pread: {
+      ++reads_;
       if (matches(inode, failing_reads_)) return -EIO;
       const std::uint64_t size = inode.cache.size;
       const std::uint64_t got = command.offset >= size ? 0 : std::min(command.length, size - command.offset);

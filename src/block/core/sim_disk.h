@@ -36,6 +36,7 @@ class SimDisk : public Disk {
   // Crash points: each command that changes or syncs something has the next number. At `number` the disk
   // stops dead: that command does not happen and nothing completes any more, until power_loss.
   std::uint64_t operations() const { return operations_; }
+  std::uint64_t reads() const { return reads_; }
   void stop_at(std::uint64_t number) { stop_at_ = number; }
   bool stopped() const { return stopped_; }
   // Forgets all commands under way and keeps of the unsynced state what chance decides.
@@ -103,6 +104,7 @@ class SimDisk : public Disk {
   std::map<FileId, std::shared_ptr<Inode>> open_;
   FileId next_file_ = 1;
   std::uint64_t operations_ = 0;
+  std::uint64_t reads_ = 0;
   std::uint64_t stop_at_ = UINT64_MAX;
   bool stopped_ = false;
   std::uint64_t capacity_ = UINT64_MAX;

@@ -15,5 +15,6 @@ using Chosen = std::function<int()>;  // gives the exit code
 void add_ctl(CLI::App& app, Chosen& chosen);
 void add_engine(CLI::App& app, Chosen& chosen);
 void add_memory(CLI::App& app, Chosen& chosen);
+void add_replica(CLI::App& app, Chosen& chosen);
 
 }  // namespace moor::cmd

@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kExamples[] = R"(
 Examples:
+  moorblk replica create r1 --size 1Gi && moorblk replica serve r1 --listen unix:r1.sock --control r1.ctl
   moorblk memory --listen unix:/run/ram.sock --size 1Gi
   nbdinfo "nbd+unix:///?socket=/run/ram.sock"
   moorblk ctl /run/ram.ctl status
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   moor::cmd::add_ctl(app, chosen);
   moor::cmd::add_engine(app, chosen);
   moor::cmd::add_memory(app, chosen);
+  moor::cmd::add_replica(app, chosen);
   CLI11_PARSE(app, argc, argv);
 
   const auto parsed = moor::parse_log_level(level);
