@@ -100,11 +100,11 @@ void Machine::chain_step() {
 
 void Machine::tell_members(ChainJob& job) {
   job.stage = ChainStage::telling;
-  // A change under a freeze carries its generation, so that a crash in the middle leaves a trace of it.
-  // Others may overlap with the loss of a member, which takes the next number; theirs is committed when they
-  // are done.
+  // A change under a freeze carries its generation, so that a crash in the middle leaves a trace of it. The
+  // others may overlap with the loss of a member, which takes the next number, so they carry none; the
+  // chain's new generation is committed when they are done.
   telling_ = job.freezes_writes();
-  job.snapshot.generation = membership_.generation + (telling_ ? 1 : 0);
+  job.snapshot.generation = telling_ ? membership_.generation + 1 : 0;
   PeerRequest request;
   request.op = job.op;
   request.snapshot = job.snapshot;

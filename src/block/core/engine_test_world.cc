@@ -150,6 +150,11 @@ void World::perform_one(Host& host, Action& action) {
   } else if (auto* send = std::get_if<SendPeer>(&action)) {
     Connection* connection = find(send->member, send->session);
     if (connection == nullptr || !connection->engine_open) fail("a message to a connection that was closed");
+    if (send->request.op == PeerOp::clear_dirty && host.epoch == grant_epoch_) {
+      for (const auto& [name, mode] : grant_.members) {
+        if (mode != MemberMode::rw) fail("a dirty region is cleared while " + name + " is away");
+      }
+    }
     connection->inbox.emplace_back(std::move(send->request), std::move(send->payload));
   } else if (auto* cut = std::get_if<Disconnect>(&action)) {
     if (Connection* connection = find(cut->member, cut->session)) connection->engine_open = false;
