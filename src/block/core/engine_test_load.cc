@@ -1,5 +1,6 @@
 // The clients, the faults and the judges of the world.
 #include <fmt/format.h>
+#include <algorithm>
 #include <cstring>
 
 #include "block/core/engine_test_world.h"
@@ -301,6 +302,11 @@ void World::on_serve(Host& host, const Serve& serve) {
     if (member->disk().floor.epoch < host.epoch) fail("serves before " + name + " has its epoch (S5)");
     if (member->disk().floor.epoch > host.epoch) return;  // fenced while it began
     if (member->disk().generation < grant_.generation) fail("serves before " + name + " has the generation");
+    const bool connected = std::any_of(connections_.begin(), connections_.end(), [&](const auto& c) {
+      return c->engine == host.id && c->member_open && members_[c->member].get() == member;
+    });
+    if (connected && member->served() != host.epoch)
+      fail("serves before " + name + " knows that it is served");
     if (member->current() != rw[0]->current())
       fail(name + " differs from " + rw[0]->name() + " when serving begins");
   }

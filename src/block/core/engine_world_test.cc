@@ -18,7 +18,7 @@ std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
 TEST(EngineWorld, AcknowledgedWritesSurviveEverySeed) {
   const std::uint64_t only = number_from("MOOR_SEED", 0);
   const std::uint64_t first = only != 0 ? only : number_from("MOOR_FIRST_SEED", 1);
-  const std::uint64_t count = only != 0 ? 1 : number_from("MOOR_SEEDS", 1500);
+  const std::uint64_t count = only != 0 ? 1 : number_from("MOOR_SEEDS", 1000);
   WorldCounts total;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     World world(seed, only != 0);

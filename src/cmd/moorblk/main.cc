@@ -12,6 +12,7 @@ namespace {
 constexpr char kExamples[] = R"(
 Examples:
   moorblk replica create r1 --size 1Gi && moorblk replica serve r1 --listen unix:r1.sock --control r1.ctl
+  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock --listen unix:v1.sock --control v1.ctl --confirm auto
   moorblk memory --listen unix:/run/ram.sock --size 1Gi
   nbdinfo "nbd+unix:///?socket=/run/ram.sock"
   moorblk ctl /run/ram.ctl status
