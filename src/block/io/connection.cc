@@ -74,6 +74,7 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (handler_ != nullptr) start_send();
     if (handler_ != nullptr) start_receive();
     in_turn_end_ = false;
+    if (handler_ != nullptr && send_failure_ && !receiving_) close(std::exchange(send_failure_, std::nullopt));
   }
 
  private:
@@ -199,9 +200,7 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (handler_ == nullptr) return finish();
     if (result < 0 && result != -EINTR && result != -EAGAIN) {
       // Whoever closed may have said why before; that lies in our buffer and is read first.
-      if (!receiving_) return close(errno_error(-result, "send"));
       send_failure_ = errno_error(-result, "send");
-      return;
     }
     stir();
   }
