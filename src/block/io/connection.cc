@@ -74,6 +74,7 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (handler_ != nullptr) start_send();
     if (handler_ != nullptr) start_receive();
     in_turn_end_ = false;
+    if (handler_ != nullptr && send_failure_ && !receiving_) close(std::exchange(send_failure_, std::nullopt));
   }
 
  private:
@@ -160,7 +161,7 @@ class Connection::Stream final : public Retired, public TurnTask {
     const Slice direct = std::exchange(direct_, {});
     if (handler_ == nullptr) return finish();
     if (result == -EINTR || result == -EAGAIN) return stir();
-    if (result == 0) return close(std::nullopt);
+    if (result == 0) return close(std::exchange(send_failure_, std::nullopt));
     if (result < 0) return close(errno_error(-result, "receive"));
     const auto bytes = static_cast<std::size_t>(result);
     if (was_direct) {
@@ -175,7 +176,7 @@ class Connection::Stream final : public Retired, public TurnTask {
   }
 
   void start_send() {
-    if (sending_ || is_shut_) return;
+    if (sending_ || is_shut_ || send_failure_) return;
     if (tls_ != nullptr) {
       if (const auto written = tls_->write(handler_->out()); !written) return close(written.error());
       if (closing_ && handler_->out().empty()) tls_->close();
@@ -197,7 +198,10 @@ class Connection::Stream final : public Retired, public TurnTask {
     sending_ = false;
     if (result > 0) outgoing_.consume(static_cast<std::size_t>(result));
     if (handler_ == nullptr) return finish();
-    if (result < 0 && result != -EINTR && result != -EAGAIN) return close(errno_error(-result, "send"));
+    if (result < 0 && result != -EINTR && result != -EAGAIN) {
+      // Whoever closed may have said why before; that lies in our buffer and is read first.
+      send_failure_ = errno_error(-result, "send");
+    }
     stir();
   }
 
@@ -232,6 +236,7 @@ class Connection::Stream final : public Retired, public TurnTask {
   std::unique_ptr<TlsSession> tls_;
   std::unique_ptr<TlsSession> next_tls_;
   std::optional<Error> tls_failure_;
+  std::optional<Error> send_failure_;  // nothing more is sent; what was received is still read
   Slice plain_;
   std::size_t plain_begin_ = 0;
   std::size_t plain_end_ = 0;

@@ -86,6 +86,10 @@ Result<Json> ControlClient::call(std::string_view op, Json arguments, const OnEv
   }
 }
 
+Result<void> ControlClient::notify(std::string_view op, Json arguments) {
+  return send(control::encode_call({next_id_++, std::string(op), std::move(arguments)}));
+}
+
 Result<control::Event> ControlClient::next_event(std::chrono::milliseconds timeout) {
   if (!events_.empty()) {
     auto event = std::move(events_.front());

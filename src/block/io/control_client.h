@@ -27,6 +27,8 @@ class ControlClient {
   // Without it they are kept for next_event(), up to a bound.
   using OnEvent = std::function<void(const control::Event&)>;
   Result<Json> call(std::string_view op, Json arguments = Json::object(), const OnEvent& on_event = nullptr);
+  // Sends a request whose answer nobody waits for.
+  Result<void> notify(std::string_view op, Json arguments = Json::object());
   // timed_out: none came.
   Result<control::Event> next_event(std::chrono::milliseconds timeout);
 

@@ -12,6 +12,7 @@ namespace {
 constexpr char kExamples[] = R"(
 Examples:
   moorblk replica create r1 --size 1Gi && moorblk replica serve r1 --listen unix:r1.sock --control r1.ctl
+  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock --listen unix:v1.sock --control v1.ctl --confirm auto
   moorblk memory --listen unix:/run/ram.sock --size 1Gi
   nbdinfo "nbd+unix:///?socket=/run/ram.sock"
   moorblk ctl /run/ram.ctl status
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
 
   moor::cmd::Chosen chosen;
   moor::cmd::add_ctl(app, chosen);
+  moor::cmd::add_engine(app, chosen);
   moor::cmd::add_memory(app, chosen);
   moor::cmd::add_replica(app, chosen);
   CLI11_PARSE(app, argc, argv);
