@@ -131,11 +131,11 @@ def check_words(path, lines):
 
 
 def check_registration():
-    """A test or source that no CMakeLists names would rot unseen."""
-    lists = {path: path.read_text() for path in tracked("*CMakeLists.txt")}
+    """A test or source that no build file names would rot unseen."""
+    lists = {path: path.read_text() for path in tracked("*CMakeLists.txt", "*.cmake")}
     for path in tracked("src/*.cc", "tests/*.cc", "bench/*.cc"):
         if not any(os.path.relpath(path, where.parent) in text for where, text in lists.items()):
-            complain(path, 1, "no CMakeLists.txt names this file")
+            complain(path, 1, "no CMakeLists.txt or .cmake names this file")
 
 
 def check_rooms():

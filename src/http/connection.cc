@@ -476,18 +476,14 @@ void Connection::check_deadline(TimePoint now) {
   deadline_ = TimePoint::never();
   auto& stats = server_.stats;
   switch (phase_) {
-    case Phase::idle:
-      transport_->close();
-      return;
+    case Phase::idle: transport_->close(); return;
     case Phase::head:
     case Phase::body:
       ++stats.timed_out;
       timed_out_ = true;
       transport_->interrupt();
       return;
-    case Phase::handling:
-      end_patience();
-      return;
+    case Phase::handling: end_patience(); return;
     case Phase::handshake:
     case Phase::writing:
       ++stats.timed_out;
@@ -499,9 +495,7 @@ void Connection::check_deadline(TimePoint now) {
       transport_->close();
       if (cancel_ != nullptr) cancel_->cancel(gone());
       return;
-    case Phase::closing:
-      transport_->close();
-      return;
+    case Phase::closing: transport_->close(); return;
   }
 }
 

@@ -263,15 +263,10 @@ void TlsSession::note_failure() {
 TlsSession::Outcome TlsSession::outcome_of(int result, std::size_t bytes) {
   if (result > 0) return {Status::done, bytes};
   switch (SSL_get_error(ssl_, result)) {
-    case SSL_ERROR_WANT_READ:
-      return {Status::want_read, 0};
-    case SSL_ERROR_WANT_WRITE:
-      return {Status::want_write, 0};
-    case SSL_ERROR_ZERO_RETURN:
-      return {Status::closed, 0};
-    default:
-      note_failure();
-      return {Status::failed, 0};
+    case SSL_ERROR_WANT_READ: return {Status::want_read, 0};
+    case SSL_ERROR_WANT_WRITE: return {Status::want_write, 0};
+    case SSL_ERROR_ZERO_RETURN: return {Status::closed, 0};
+    default: note_failure(); return {Status::failed, 0};
   }
 }
 

@@ -251,12 +251,9 @@ std::string Url::authority() const {
 
 std::string Url::to_string() const {
   switch (scheme) {
-    case Scheme::unix:
-      return "unix:" + host;
-    case Scheme::https:
-      return "https://" + authority() + path;
-    case Scheme::http:
-      break;
+    case Scheme::unix: return "unix:" + host;
+    case Scheme::https: return "https://" + authority() + path;
+    case Scheme::http: break;
   }
   return "http://" + authority() + path;
 }

@@ -26,20 +26,15 @@ void encode_extra(const StructSchema& schema, const Json& extra, Json& json) {
 // A zero that someone wrote out: "", 0, false, [], {} or an object of such.
 bool is_blank(const Json& json) {
   switch (json.kind()) {
-    case Json::Kind::null:
-      return true;
-    case Json::Kind::boolean:
-      return !json.as_bool();
-    case Json::Kind::string:
-      return json.as_string().empty();
-    case Json::Kind::array:
-      return json.empty();
+    case Json::Kind::null: return true;
+    case Json::Kind::boolean: return !json.as_bool();
+    case Json::Kind::string: return json.as_string().empty();
+    case Json::Kind::array: return json.empty();
     case Json::Kind::object:
       for (std::size_t i = 0; i < json.size(); ++i)
         if (!is_blank(json.value_at(i))) return false;
       return true;
-    default:
-      return json.as_double() == 0;
+    default: return json.as_double() == 0;
   }
 }
 
@@ -75,21 +70,14 @@ bool type_meta_fits(const StructSchema& schema, const Json& json, DecodeFailure&
 
 std::string_view type_name(const Json& json) {
   switch (json.kind()) {
-    case Json::Kind::null:
-      return "null";
-    case Json::Kind::boolean:
-      return "boolean";
+    case Json::Kind::null: return "null";
+    case Json::Kind::boolean: return "boolean";
     case Json::Kind::int64:
-    case Json::Kind::uint64:
-      return "integer";
-    case Json::Kind::number:
-      return "number";
-    case Json::Kind::string:
-      return "string";
-    case Json::Kind::array:
-      return "array";
-    case Json::Kind::object:
-      return "object";
+    case Json::Kind::uint64: return "integer";
+    case Json::Kind::number: return "number";
+    case Json::Kind::string: return "string";
+    case Json::Kind::array: return "array";
+    case Json::Kind::object: return "object";
   }
   return "unknown";
 }

@@ -13,22 +13,12 @@ Json strings(const std::vector<std::string_view>& values) {
 
 void add_format(const Schema& schema, Nesting nesting, Json& json) {
   switch (schema.format) {
-    case Format::int32:
-      json.set("format", "int32");
-      return;
-    case Format::int64:
-      json.set("format", "int64");
-      return;
-    case Format::floating:
-      json.set("format", "double");
-      return;
+    case Format::int32: json.set("format", "int32"); return;
+    case Format::int64: json.set("format", "int64"); return;
+    case Format::floating: json.set("format", "double"); return;
     case Format::date_time:
-    case Format::micro_time:
-      json.set("format", "date-time");
-      return;
-    case Format::byte:
-      json.set("format", "byte");
-      return;
+    case Format::micro_time: json.set("format", "date-time"); return;
+    case Format::byte: json.set("format", "byte"); return;
     case Format::quantity:
       if (nesting == Nesting::reference) return;
       json.erase("type");
@@ -36,8 +26,7 @@ void add_format(const Schema& schema, Nesting nesting, Json& json) {
                Json::array({Json::object({{"type", "integer"}}), Json::object({{"type", "string"}})}));
       json.set("x-kubernetes-int-or-string", true);
       return;
-    default:
-      return;
+    default: return;
   }
 }
 
@@ -62,18 +51,12 @@ void add_patch_semantics(const Schema& schema, Json& json) {
 
 std::string_view type_text(SchemaType type) {
   switch (type) {
-    case SchemaType::boolean:
-      return "boolean";
-    case SchemaType::integer:
-      return "integer";
-    case SchemaType::number:
-      return "number";
-    case SchemaType::string:
-      return "string";
-    case SchemaType::list:
-      return "array";
-    default:
-      return "object";
+    case SchemaType::boolean: return "boolean";
+    case SchemaType::integer: return "integer";
+    case SchemaType::number: return "number";
+    case SchemaType::string: return "string";
+    case SchemaType::list: return "array";
+    default: return "object";
   }
 }
 

@@ -103,20 +103,11 @@ std::string damaged(std::string text, std::mt19937& random) {
   for (int i = 0; i < changes && !text.empty(); ++i) {
     const auto at = random() % text.size();
     switch (random() % 5) {
-      case 0:
-        text[at] = static_cast<char>(random());
-        break;
-      case 1:
-        text[at] = static_cast<char>(text[at] ^ (1 << random() % 8));
-        break;
-      case 2:
-        text.erase(at, 1 + random() % 16);
-        break;
-      case 3:
-        text.insert(at, std::string(1 + random() % 16, static_cast<char>(random())));
-        break;
-      default:
-        text.insert(at, text.substr(random() % text.size(), 40));
+      case 0: text[at] = static_cast<char>(random()); break;
+      case 1: text[at] = static_cast<char>(text[at] ^ (1 << random() % 8)); break;
+      case 2: text.erase(at, 1 + random() % 16); break;
+      case 3: text.insert(at, std::string(1 + random() % 16, static_cast<char>(random()))); break;
+      default: text.insert(at, text.substr(random() % text.size(), 40));
     }
   }
   return text;

@@ -30,14 +30,9 @@ Error disk_error(std::int64_t result, std::string_view what) {
   switch (number) {
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-      error.code = Errc::exhausted;
-      break;
-    case ENOENT:
-      error.code = Errc::not_found;
-      break;
-    default:
-      error.code = Errc::internal;
+    case EFBIG: error.code = Errc::exhausted; break;
+    case ENOENT: error.code = Errc::not_found; break;
+    default: error.code = Errc::internal;
   }
   return error;
 }

@@ -12,42 +12,30 @@ namespace moor::block::engine {
 
 std::string_view to_string(State state) {
   switch (state) {
-    case State::starting:
-      return "starting";
-    case State::serving:
-      return "serving";
-    case State::stalled:
-      return "stalled";
-    case State::superseded:
-      return "superseded";
-    case State::ended:
-      return "ended";
+    case State::starting: return "starting";
+    case State::serving: return "serving";
+    case State::stalled: return "stalled";
+    case State::superseded: return "superseded";
+    case State::ended: return "ended";
   }
   return "unknown";
 }
 
 std::string_view to_string(MemberMode mode) {
   switch (mode) {
-    case MemberMode::rw:
-      return "RW";
-    case MemberMode::wo:
-      return "WO";
-    case MemberMode::err:
-      return "ERR";
+    case MemberMode::rw: return "RW";
+    case MemberMode::wo: return "WO";
+    case MemberMode::err: return "ERR";
   }
   return "unknown";
 }
 
 std::string_view to_string(ExitReason reason) {
   switch (reason) {
-    case ExitReason::drained:
-      return "drained";
-    case ExitReason::forced:
-      return "forced";
-    case ExitReason::superseded:
-      return "superseded";
-    case ExitReason::faulted:
-      return "faulted";
+    case ExitReason::drained: return "drained";
+    case ExitReason::forced: return "forced";
+    case ExitReason::superseded: return "superseded";
+    case ExitReason::faulted: return "faulted";
   }
   return "unknown";
 }
@@ -129,27 +117,17 @@ void Machine::settle() {
 void Machine::complete(Operation& operation) {
   MOOR_ASSERT(operation.in_use && operation.outstanding == 0);
   switch (operation.kind) {
-    case OpKind::client:
-      return complete_client(operation);
-    case OpKind::flush_all:
-      return complete_flush(operation);
-    case OpKind::store_generation:
-      return complete_store(operation);
-    case OpKind::set_rebuilding:
-      return complete_set_rebuilding(operation);
-    case OpKind::clear_dirty:
-      return complete_clear(operation);
-    case OpKind::chain_change:
-      return complete_chain_change(operation);
-    case OpKind::resync_read:
-      return complete_resync_read(operation);
-    case OpKind::resync_write:
-      return complete_resync_write(operation);
+    case OpKind::client: return complete_client(operation);
+    case OpKind::flush_all: return complete_flush(operation);
+    case OpKind::store_generation: return complete_store(operation);
+    case OpKind::set_rebuilding: return complete_set_rebuilding(operation);
+    case OpKind::clear_dirty: return complete_clear(operation);
+    case OpKind::chain_change: return complete_chain_change(operation);
+    case OpKind::resync_read: return complete_resync_read(operation);
+    case OpKind::resync_write: return complete_resync_write(operation);
     case OpKind::mark_served:
-    case OpKind::chain_repair:
-      return complete_start(operation);
-    case OpKind::chain_state:
-      return complete_chain_state(operation);
+    case OpKind::chain_repair: return complete_start(operation);
+    case OpKind::chain_state: return complete_chain_state(operation);
   }
 }
 
@@ -292,26 +270,19 @@ std::string Machine::detail() const {
     }
     case Stage::committing:
       return proposal_ ? "waits for the Grant: " + proposal_->reason : "waits for the Grant";
-    case Stage::storing:
-      return "members store the generation";
-    case Stage::repairing:
-      return "members catch up with the last snapshot operation";
+    case Stage::storing: return "members store the generation";
+    case Stage::repairing: return "members catch up with the last snapshot operation";
     case Stage::resyncing:
       return fmt::format("resyncs {} of {} bytes", resync_.done_bytes, resync_.total_bytes);
-    case Stage::flushing:
-      return "flushes after the resync";
-    case Stage::clearing:
-      return "clears the dirty-region log";
-    case Stage::marking:
-      return "tells the members that it serves";
+    case Stage::flushing: return "flushes after the resync";
+    case Stage::clearing: return "clears the dirty-region log";
+    case Stage::marking: return "tells the members that it serves";
     case Stage::serving:
       if (gate_closed_since_)
         return proposal_ ? "waits for the Grant: " + proposal_->reason : "members store the generation";
       return shutting_down_ ? "drains" : "";
-    case Stage::superseded:
-      return "another engine holds the volume";
-    case Stage::ended:
-      return "";
+    case Stage::superseded: return "another engine holds the volume";
+    case Stage::ended: return "";
   }
   return "";
 }
@@ -319,17 +290,10 @@ std::string Machine::detail() const {
 Status Machine::status() const {
   Status status;
   switch (stage_) {
-    case Stage::serving:
-      status.state = gate_closed_since_ ? State::stalled : State::serving;
-      break;
-    case Stage::superseded:
-      status.state = State::superseded;
-      break;
-    case Stage::ended:
-      status.state = State::ended;
-      break;
-    default:
-      status.state = State::starting;
+    case Stage::serving: status.state = gate_closed_since_ ? State::stalled : State::serving; break;
+    case Stage::superseded: status.state = State::superseded; break;
+    case Stage::ended: status.state = State::ended; break;
+    default: status.state = State::starting;
   }
   status.detail = detail();
   status.frozen = (hold_ & (kHoldCommand | kHoldChain)) != 0;

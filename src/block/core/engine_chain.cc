@@ -83,15 +83,12 @@ void Machine::chain_step() {
       job.stage = ChainStage::flushing;
       flush_members(writers(), FlushFor::chain);
       return;
-    case ChainStage::flushing:
-      return;  // complete_flush() goes on
+    case ChainStage::flushing: return;  // complete_flush() goes on
     case ChainStage::settling:
       if (settled()) tell_members(job);
       return;
-    case ChainStage::telling:
-      return;  // complete_chain_change() goes on
-    case ChainStage::purging:
-      return poll_purge(job);
+    case ChainStage::telling: return;  // complete_chain_change() goes on
+    case ChainStage::purging: return poll_purge(job);
     case ChainStage::committing:
       if (settled() && operations_.count(OpKind::chain_state) == 0) end_chain_job();
       return;

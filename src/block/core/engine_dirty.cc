@@ -46,8 +46,7 @@ void Machine::complete_flush(Operation& operation) {
   if (!none) each(failed, [&](MemberIndex index) { lose(index, why); });
   if (stage_ != Stage::serving) return;
   switch (purpose) {
-    case FlushFor::start:
-      return;
+    case FlushFor::start: return;
     case FlushFor::chain: {
       ChainJob& job = chain_jobs_.front();
       job.stage = ChainStage::settling;

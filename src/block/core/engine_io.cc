@@ -25,24 +25,12 @@ PeerRequest peer_request(const Operation& operation) {
   request.offset = operation.client.offset;
   request.length = operation.client.length;
   switch (operation.client.op) {
-    case ClientOp::read:
-      request.op = PeerOp::read;
-      break;
-    case ClientOp::write:
-      request.op = PeerOp::write;
-      break;
-    case ClientOp::flush:
-      request.op = PeerOp::flush;
-      break;
-    case ClientOp::trim:
-      request.op = PeerOp::trim;
-      break;
-    case ClientOp::write_zeroes:
-      request.op = PeerOp::write_zeroes;
-      break;
-    case ClientOp::block_status:
-      request.op = PeerOp::block_status;
-      break;
+    case ClientOp::read: request.op = PeerOp::read; break;
+    case ClientOp::write: request.op = PeerOp::write; break;
+    case ClientOp::flush: request.op = PeerOp::flush; break;
+    case ClientOp::trim: request.op = PeerOp::trim; break;
+    case ClientOp::write_zeroes: request.op = PeerOp::write_zeroes; break;
+    case ClientOp::block_status: request.op = PeerOp::block_status; break;
   }
   return request;
 }

@@ -19,24 +19,15 @@ bool means_superseded(PeerRefusal reason) {
 std::string text_of(PeerRefusal reason, const std::string& message) {
   if (!message.empty()) return message;
   switch (reason) {
-    case PeerRefusal::none:
-      return "connection lost";
-    case PeerRefusal::wrong_token:
-      return "wrong token";
-    case PeerRefusal::wrong_volume:
-      return "another volume";
-    case PeerRefusal::old_epoch:
-      return "a newer epoch is in force";
-    case PeerRefusal::other_engine:
-      return "another engine has this epoch";
-    case PeerRefusal::old_session:
-      return "a newer session is in force";
-    case PeerRefusal::superseded:
-      return "superseded";
-    case PeerRefusal::damaged:
-      return "damaged";
-    case PeerRefusal::shutting_down:
-      return "shutting down";
+    case PeerRefusal::none: return "connection lost";
+    case PeerRefusal::wrong_token: return "wrong token";
+    case PeerRefusal::wrong_volume: return "another volume";
+    case PeerRefusal::old_epoch: return "a newer epoch is in force";
+    case PeerRefusal::other_engine: return "another engine has this epoch";
+    case PeerRefusal::old_session: return "a newer session is in force";
+    case PeerRefusal::superseded: return "superseded";
+    case PeerRefusal::damaged: return "damaged";
+    case PeerRefusal::shutting_down: return "shutting down";
   }
   return "refused";
 }

@@ -94,23 +94,16 @@ void Machine::start_step() {
       resync_.active = false;
       if (!proposal_ && now_ >= propose_at_ && window_complete() && make_plan()) enter(Stage::committing);
       return;
-    case Stage::committing:
-      return;  // confirmed() goes on
-    case Stage::storing:
-      return enter(Stage::repairing);
-    case Stage::repairing:
-      return enter(Stage::resyncing);
+    case Stage::committing: return;  // confirmed() goes on
+    case Stage::storing: return enter(Stage::repairing);
+    case Stage::repairing: return enter(Stage::resyncing);
     case Stage::resyncing:
       if (resync_done()) enter(Stage::flushing);
       return;
-    case Stage::flushing:
-      return enter(Stage::clearing);
-    case Stage::clearing:
-      return enter(Stage::marking);
-    case Stage::marking:
-      return serve();
-    default:
-      return;
+    case Stage::flushing: return enter(Stage::clearing);
+    case Stage::clearing: return enter(Stage::marking);
+    case Stage::marking: return serve();
+    default: return;
   }
 }
 
@@ -176,8 +169,7 @@ void Machine::enter(Stage stage) {
       }
       return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
     }
-    case Stage::flushing:
-      return flush_members(readers(), FlushFor::start);
+    case Stage::flushing: return flush_members(readers(), FlushFor::start);
     case Stage::clearing:
       if (plan_->resync.empty() || !all_rw()) return;
       request.op = PeerOp::clear_dirty;
@@ -189,8 +181,7 @@ void Machine::enter(Stage stage) {
       request.argument = config_.epoch;
       broadcast(OpKind::mark_served, readers(), request);
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

@@ -105,46 +105,25 @@ class FakeMember {
     PeerReply reply;
     reply.id = request.id;
     switch (request.op) {
-      case PeerOp::read:
-        data = read(request);
-        break;
-      case PeerOp::block_status:
-        reply.extents.push_back({request.length, false, false});
-        break;
+      case PeerOp::read: data = read(request); break;
+      case PeerOp::block_status: reply.extents.push_back({request.length, false, false}); break;
       case PeerOp::write:
       case PeerOp::trim:
-      case PeerOp::write_zeroes:
-        reply.error = change(request, payload, epoch);
-        break;
-      case PeerOp::flush:
-        flush();
-        break;
-      case PeerOp::store_generation:
-        raise_generation(request.argument);
-        break;
-      case PeerOp::mark_served:
-        served_ = request.argument;
-        break;
+      case PeerOp::write_zeroes: reply.error = change(request, payload, epoch); break;
+      case PeerOp::flush: flush(); break;
+      case PeerOp::store_generation: raise_generation(request.argument); break;
+      case PeerOp::mark_served: served_ = request.argument; break;
       case PeerOp::clear_dirty:
         for (const std::uint64_t region : request.regions) disk_.dirty.erase(region);
         break;
-      case PeerOp::set_rebuilding:
-        disk_.rebuilding = request.argument != 0;
-        break;
-      case PeerOp::chain:
-        reply.state = answer();
-        break;
+      case PeerOp::set_rebuilding: disk_.rebuilding = request.argument != 0; break;
+      case PeerOp::chain: reply.state = answer(); break;
       case PeerOp::snapshot_create:
       case PeerOp::snapshot_mark_removed:
       case PeerOp::snapshot_purge:
-      case PeerOp::snapshot_revert:
-        reply.error = chain_change(request.op, request.snapshot);
-        break;
-      case PeerOp::expand:
-        reply.error = EINVAL;
-        break;
-      case PeerOp::disconnect:
-        break;
+      case PeerOp::snapshot_revert: reply.error = chain_change(request.op, request.snapshot); break;
+      case PeerOp::expand: reply.error = EINVAL; break;
+      case PeerOp::disconnect: break;
     }
     return reply;
   }

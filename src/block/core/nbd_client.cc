@@ -49,22 +49,14 @@ void Client::fail(std::string why) {
 
 std::size_t Client::needed() const {
   switch (phase_) {
-    case Phase::greeting:
-      return kGreetingBytes;
-    case Phase::option_header:
-      return kOptionReplyBytes;
-    case Phase::option_body:
-      return option_bytes_;
-    case Phase::reply_start:
-      return kSimpleReplyBytes;
-    case Phase::chunk_rest:
-      return kChunkHeaderBytes - kSimpleReplyBytes;
-    case Phase::chunk_body:
-      return chunk_bytes_;
-    case Phase::read_offset:
-      return 8;
-    default:
-      MOOR_UNREACHABLE("no header in this phase");
+    case Phase::greeting: return kGreetingBytes;
+    case Phase::option_header: return kOptionReplyBytes;
+    case Phase::option_body: return option_bytes_;
+    case Phase::reply_start: return kSimpleReplyBytes;
+    case Phase::chunk_rest: return kChunkHeaderBytes - kSimpleReplyBytes;
+    case Phase::chunk_body: return chunk_bytes_;
+    case Phase::read_offset: return 8;
+    default: MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -89,23 +81,16 @@ void Client::step(Bytes whole) {
     whole = kept;
   }
   switch (phase_) {
-    case Phase::greeting:
-      return on_greeting(whole);
-    case Phase::option_header:
-      return on_option_header(whole);
-    case Phase::option_body:
-      return on_option_reply(whole);
-    case Phase::reply_start:
-      return on_reply_start(whole);
+    case Phase::greeting: return on_greeting(whole);
+    case Phase::option_header: return on_option_header(whole);
+    case Phase::option_body: return on_option_reply(whole);
+    case Phase::reply_start: return on_reply_start(whole);
     case Phase::chunk_rest:
       chunk_bytes_ = load_big_endian<std::uint32_t>(whole.data());
       return on_chunk_header();
-    case Phase::chunk_body:
-      return on_chunk_body(whole);
-    case Phase::read_offset:
-      return on_read_offset(load_big_endian<std::uint64_t>(whole.data()));
-    default:
-      MOOR_UNREACHABLE("no header in this phase");
+    case Phase::chunk_body: return on_chunk_body(whole);
+    case Phase::read_offset: return on_read_offset(load_big_endian<std::uint64_t>(whole.data()));
+    default: MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -237,8 +222,7 @@ void Client::on_chunk_header() {
       }
       if (chunk_bytes_ == 0) end_chunk();
       return;
-    default:
-      return fail("an unknown chunk");
+    default: return fail("an unknown chunk");
   }
 }
 
@@ -293,13 +277,9 @@ void Client::on_chunk_body(Bytes body) {
       std::memset(slot.request.payload.data() + (offset - slot.request.offset), 0, length);
       return end_chunk();
     }
-    case ReplyType::block_status:
-      return on_extents_chunk(body);
-    case ReplyType::private_body:
-      slot.body.assign(body.begin(), body.end());
-      return end_chunk();
-    default:
-      MOOR_UNREACHABLE("chunk type {} has no body", chunk_type_);
+    case ReplyType::block_status: return on_extents_chunk(body);
+    case ReplyType::private_body: slot.body.assign(body.begin(), body.end()); return end_chunk();
+    default: MOOR_UNREACHABLE("chunk type {} has no body", chunk_type_);
   }
 }
 

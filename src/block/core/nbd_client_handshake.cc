@@ -92,15 +92,10 @@ void Client::on_option_reply(Bytes body) {
       phase_ = Phase::tls;
       events_.emplace_back(TlsReady{});
       return;
-    case Option::structured_reply:
-      remote_.structured = true;
-      return send_next_option();
-    case Option::set_meta_context:
-      return send_next_option();
-    case Option::go:
-      return become_ready();
-    default:
-      return fail("an acknowledgement out of place");
+    case Option::structured_reply: remote_.structured = true; return send_next_option();
+    case Option::set_meta_context: return send_next_option();
+    case Option::go: return become_ready();
+    default: return fail("an acknowledgement out of place");
   }
 }
 
@@ -132,11 +127,8 @@ void Client::on_info(Bytes body) {
       remote_.maximum_payload = reader.u32();
       if (!reader.complete() || remote_.minimum_block == 0) return fail("malformed block size information");
       return;
-    case Info::hello_answer:
-      remote_.hello_answer.assign(reader.rest().begin(), reader.rest().end());
-      return;
-    default:
-      return;  // the protocol allows more than we asked for
+    case Info::hello_answer: remote_.hello_answer.assign(reader.rest().begin(), reader.rest().end()); return;
+    default: return;  // the protocol allows more than we asked for
   }
 }
 

@@ -77,18 +77,11 @@ std::size_t Server::feed(Bytes bytes) {
       case Phase::request_header:
         if (take(bytes, kRequestHeaderBytes, whole)) step_header(whole);
         break;
-      case Phase::payload:
-        feed_payload(bytes);
-        break;
-      case Phase::skip:
-        feed_skip(bytes);
-        break;
+      case Phase::payload: feed_payload(bytes); break;
+      case Phase::skip: feed_skip(bytes); break;
       case Phase::draining:
-      case Phase::ended:
-        bytes = {};
-        break;  // after its last word a client has nothing to say
-      case Phase::waiting:
-        MOOR_UNREACHABLE("fed while waiting");
+      case Phase::ended: bytes = {}; break;  // after its last word a client has nothing to say
+      case Phase::waiting: MOOR_UNREACHABLE("fed while waiting");
     }
   }
   return given - bytes.size();
@@ -102,16 +95,11 @@ void Server::step_header(Bytes whole) {
     whole = kept;
   }
   switch (phase_) {
-    case Phase::client_flags:
-      return on_client_flags(whole);
-    case Phase::option_header:
-      return on_option_header(whole);
-    case Phase::option_body:
-      return on_option(whole);
-    case Phase::request_header:
-      return on_request_header(whole);
-    default:
-      MOOR_UNREACHABLE("no header in this phase");
+    case Phase::client_flags: return on_client_flags(whole);
+    case Phase::option_header: return on_option_header(whole);
+    case Phase::option_body: return on_option(whole);
+    case Phase::request_header: return on_request_header(whole);
+    default: MOOR_UNREACHABLE("no header in this phase");
   }
 }
 
@@ -198,26 +186,13 @@ std::optional<Server::Refusal> Server::check(const Request& request) const {
   bool offered = false;
   bool changes = false;
   switch (command) {
-    case Command::read:
-      offered = true;
-      break;
-    case Command::write:
-      offered = changes = true;
-      break;
-    case Command::flush:
-      offered = export_.flush;
-      break;
-    case Command::trim:
-      offered = export_.trim, changes = true;
-      break;
-    case Command::write_zeroes:
-      offered = export_.write_zeroes, changes = true;
-      break;
-    case Command::block_status:
-      offered = allocation_;
-      break;
-    default:
-      break;
+    case Command::read: offered = true; break;
+    case Command::write: offered = changes = true; break;
+    case Command::flush: offered = export_.flush; break;
+    case Command::trim: offered = export_.trim, changes = true; break;
+    case Command::write_zeroes: offered = export_.write_zeroes, changes = true; break;
+    case Command::block_status: offered = allocation_; break;
+    default: break;
   }
   if (!offered) return invalid("a command that was not offered");
   if (const auto refusal = check_flags(request)) return refusal;

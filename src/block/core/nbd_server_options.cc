@@ -43,8 +43,7 @@ void Server::on_option(Bytes body) {
     return option_error(OptionReply::error_tls_required, "this server serves over TLS only");
   }
   switch (option) {
-    case Option::export_name:
-      return on_export_name(body);
+    case Option::export_name: return on_export_name(body);
     case Option::abort:
       option_reply(OptionReply::ack);
       phase_ = Phase::ended;
@@ -55,19 +54,16 @@ void Server::on_option(Bytes body) {
       phase_ = Phase::waiting;
       events_.emplace_back(ListRequested{});
       return;
-    case Option::start_tls:
-      return on_start_tls(body);
+    case Option::start_tls: return on_start_tls(body);
     case Option::info:
-    case Option::go:
-      return on_info_or_go(body);
+    case Option::go: return on_info_or_go(body);
     case Option::structured_reply:
       if (!body.empty()) return option_error(OptionReply::error_invalid, "STRUCTURED_REPLY takes no data");
       structured_ = true;
       option_reply(OptionReply::ack);
       return end_option();
     case Option::list_meta_context:
-    case Option::set_meta_context:
-      return on_meta_context(body);
+    case Option::set_meta_context: return on_meta_context(body);
   }
   option_error(OptionReply::error_unsupported, "unknown option");
 }

@@ -25,10 +25,8 @@ std::uint32_t known_error(std::uint32_t error) {
     case kErrNoSpace:
     case kErrOverflow:
     case kErrNotSupported:
-    case kErrShutdown:
-      return error;
-    default:
-      return kErrIo;
+    case kErrShutdown: return error;
+    default: return kErrIo;
   }
 }
 

@@ -148,14 +148,10 @@ std::string encode_refusal(const Refusal& refusal) {
 
 nbd::OptionReply refusal_reply(PeerRefusal reason) {
   switch (reason) {
-    case PeerRefusal::wrong_volume:
-      return nbd::OptionReply::error_unknown;
-    case PeerRefusal::damaged:
-      return nbd::OptionReply::error_platform;
-    case PeerRefusal::shutting_down:
-      return nbd::OptionReply::error_shutdown;
-    default:
-      return nbd::OptionReply::error_policy;
+    case PeerRefusal::wrong_volume: return nbd::OptionReply::error_unknown;
+    case PeerRefusal::damaged: return nbd::OptionReply::error_platform;
+    case PeerRefusal::shutting_down: return nbd::OptionReply::error_shutdown;
+    default: return nbd::OptionReply::error_policy;
   }
 }
 

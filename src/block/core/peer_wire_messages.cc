@@ -263,11 +263,8 @@ Result<PeerRequest> decode_request(const nbd::Request& wire, std::uint64_t id) {
     case PeerOp::snapshot_revert:
     case PeerOp::chain:
     case PeerOp::set_rebuilding:
-    case PeerOp::expand:
-      TRY_VOID(decode_body(request, wire.payload.span()));
-      return request;
-    case PeerOp::disconnect:
-      break;
+    case PeerOp::expand: TRY_VOID(decode_body(request, wire.payload.span())); return request;
+    case PeerOp::disconnect: break;
   }
   return make_error(Errc::unsupported, fmt::format("command {:#x} is not known here", wire.command));
 }

@@ -14,19 +14,13 @@ std::uint32_t nbd_error(Errc code) {
   switch (code) {
     case Errc::invalid:
     case Errc::not_found:
-    case Errc::already_exists:
-      return nbd::kErrInvalid;
+    case Errc::already_exists: return nbd::kErrInvalid;
     case Errc::forbidden:
-    case Errc::unauthorized:
-      return nbd::kErrPerm;
-    case Errc::exhausted:
-      return nbd::kErrNoSpace;
-    case Errc::unsupported:
-      return nbd::kErrNotSupported;
-    case Errc::cancelled:
-      return nbd::kErrShutdown;
-    default:
-      return nbd::kErrIo;
+    case Errc::unauthorized: return nbd::kErrPerm;
+    case Errc::exhausted: return nbd::kErrNoSpace;
+    case Errc::unsupported: return nbd::kErrNotSupported;
+    case Errc::cancelled: return nbd::kErrShutdown;
+    default: return nbd::kErrIo;
   }
 }
 
@@ -282,12 +276,9 @@ Task<Result<void>> Replica::perform(const PeerRequest& request, Slice payload, E
       CO_TRY(data, co_await store_.read(extent));
       co_return Result<void>{};
     }
-    case PeerOp::write:
-      co_return co_await store_.write(extent, std::move(payload), options);
-    case PeerOp::flush:
-      co_return co_await store_.flush();
-    case PeerOp::trim:
-      co_return co_await store_.zero(extent, options);
+    case PeerOp::write: co_return co_await store_.write(extent, std::move(payload), options);
+    case PeerOp::flush: co_return co_await store_.flush();
+    case PeerOp::trim: co_return co_await store_.zero(extent, options);
     case PeerOp::write_zeroes:
       options.no_hole = request.no_hole;
       if (request.no_hole && request.fast_zero) {
@@ -298,8 +289,7 @@ Task<Result<void>> Replica::perform(const PeerRequest& request, Slice payload, E
       reply.extents = store_.status(extent, kMaxStatusExtents);
       if (reply.extents.empty()) co_return make_error(Errc::invalid, "request beyond the end of the volume");
       co_return Result<void>{};
-    default:
-      co_return make_error(Errc::invalid, "unknown command");
+    default: co_return make_error(Errc::invalid, "unknown command");
   }
 }
 
@@ -320,28 +310,19 @@ Task<Result<void>> Replica::perform_private(const PeerRequest& request, Epoch ep
       if (argument != epoch) co_return make_error(Errc::invalid, "an engine vouches for its own epoch only");
       served_ = epoch;
       co_return Result<void>{};
-    case PeerOp::clear_dirty:
-      co_return co_await store_.clear_dirty(request.regions);
-    case PeerOp::snapshot_create:
-      co_return co_await store_.create_snapshot(request.snapshot);
-    case PeerOp::snapshot_mark_removed:
-      co_return co_await store_.mark_removed(request.snapshot);
-    case PeerOp::snapshot_purge:
-      co_return co_await store_.start_purge(request.snapshot);
-    case PeerOp::snapshot_revert:
-      co_return co_await store_.revert(request.snapshot);
-    case PeerOp::chain:
-      reply.state = answer();
-      co_return Result<void>{};
+    case PeerOp::clear_dirty: co_return co_await store_.clear_dirty(request.regions);
+    case PeerOp::snapshot_create: co_return co_await store_.create_snapshot(request.snapshot);
+    case PeerOp::snapshot_mark_removed: co_return co_await store_.mark_removed(request.snapshot);
+    case PeerOp::snapshot_purge: co_return co_await store_.start_purge(request.snapshot);
+    case PeerOp::snapshot_revert: co_return co_await store_.revert(request.snapshot);
+    case PeerOp::chain: reply.state = answer(); co_return Result<void>{};
     case PeerOp::set_rebuilding:
       co_return co_await store_.record([argument](ReplicaMeta& meta) -> Result<void> {
         meta.rebuilding = argument != 0;
         return {};
       });
-    case PeerOp::expand:
-      co_return co_await store_.expand(argument);
-    default:
-      co_return make_error(Errc::invalid, "unknown command");
+    case PeerOp::expand: co_return co_await store_.expand(argument);
+    default: co_return make_error(Errc::invalid, "unknown command");
   }
 }
 

@@ -104,23 +104,12 @@ class Workload {
   Extent some_extent() {
     std::uint64_t length = kModelSector;
     switch (random_() % 6) {
-      case 0:
-        length = kModelSector * (1 + random_() % 7);
-        break;
-      case 1:
-        length = kBlockSize;
-        break;
-      case 2:
-        length = kModelSector * (1 + random_() % 64);
-        break;
-      case 3:
-        length = kBlockSize * (1 + random_() % 16);
-        break;
-      case 4:
-        length = random_() % 16 == 0 ? 4u << 20 : 65536;
-        break;
-      default:
-        break;
+      case 0: length = kModelSector * (1 + random_() % 7); break;
+      case 1: length = kBlockSize; break;
+      case 2: length = kModelSector * (1 + random_() % 64); break;
+      case 3: length = kBlockSize * (1 + random_() % 16); break;
+      case 4: length = random_() % 16 == 0 ? 4u << 20 : 65536; break;
+      default: break;
     }
     // Most of the work in a small place, so that layers overlap.
     const std::uint64_t room = random_() % 3 != 0 ? 256u << 10 : kSize;

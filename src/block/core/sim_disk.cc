@@ -17,10 +17,8 @@ bool is_numbered(DiskOp op) {
     case DiskOp::close:
     case DiskOp::pread:
     case DiskOp::size:
-    case DiskOp::list:
-      return false;
-    default:
-      return true;
+    case DiskOp::list: return false;
+    default: return true;
   }
 }
 
@@ -54,7 +52,7 @@ bool SimDisk::step() {
     if (!held_ || queue_[i]->op != *held_) ready.push_back(i);
   }
   if (ready.empty()) return false;
-  const std::size_t at = ready[random_() % ready.size()];
+  const std::size_t at = ready[random_.next() % ready.size()];
   DiskCommand* command = queue_[at];
   if (is_numbered(command->op)) {
     if (operations_ == stop_at_) {
@@ -172,12 +170,9 @@ std::int64_t SimDisk::perform(DiskCommand& command) {
     case DiskOp::rename:
     case DiskOp::unlink:
     case DiskOp::sync_dir:
-    case DiskOp::list:
-      return perform_name(command);
-    case DiskOp::close:
-      return open_.erase(command.file) == 1 ? 0 : -EBADF;
-    default:
-      break;
+    case DiskOp::list: return perform_name(command);
+    case DiskOp::close: return open_.erase(command.file) == 1 ? 0 : -EBADF;
+    default: break;
   }
   const auto found = open_.find(command.file);
   MOOR_ASSERT(found != open_.end(), "a command on file {}, which is not open", command.file);
@@ -191,10 +186,8 @@ std::int64_t SimDisk::perform(DiskCommand& command) {
       load(inode.cache, command.offset, command.data, got);
       return static_cast<std::int64_t>(got);
     }
-    case DiskOp::pwrite:
-      return write(inode, command);
-    case DiskOp::fdatasync:
-      return sync(inode);
+    case DiskOp::pwrite: return write(inode, command);
+    case DiskOp::fdatasync: return sync(inode);
     case DiskOp::punch: {
       Change change;
       change.offset = command.offset;
@@ -210,10 +203,8 @@ std::int64_t SimDisk::perform(DiskCommand& command) {
       inode.pending.push_back(std::move(change));
       return 0;
     }
-    case DiskOp::size:
-      return static_cast<std::int64_t>(inode.cache.size);
-    default:
-      MOOR_UNREACHABLE("unknown disk command");
+    case DiskOp::size: return static_cast<std::int64_t>(inode.cache.size);
+    default: MOOR_UNREACHABLE("unknown disk command");
   }
 }
 
@@ -248,28 +239,25 @@ std::int64_t SimDisk::perform_name(DiskCommand& command) {
       durable_names_ = names_;
       name_changes_.clear();
       return 0;
-    case DiskOp::list:
-      command.names = list();
-      return 0;
-    default:
-      MOOR_UNREACHABLE("unknown disk command");
+    case DiskOp::list: command.names = list(); return 0;
+    default: MOOR_UNREACHABLE("unknown disk command");
   }
 }
 
 void SimDisk::settle(Inode& inode) {
   for (const Change& change : inode.pending) {
     if (change.size) {
-      if (random_() % 2 == 0) truncate(inode.durable, *change.size);
+      if (random_.next() % 2 == 0) truncate(inode.durable, *change.size);
       continue;
     }
     const std::uint64_t end = change.offset + std::max<std::uint64_t>(change.zeroed, change.bytes.size());
     // All, nothing, or sector by sector: the middle ground alone would make whole survivals too rare to be
     // tested.
-    const std::uint64_t kind = random_() % 4;
+    const std::uint64_t kind = random_.next() % 4;
     if (kind == 0) continue;
     for (std::uint64_t at = change.offset; at < end;) {
       const std::uint64_t stop = std::min(end, (at / kSector + 1) * kSector);
-      if (kind == 1 || random_() % 2 == 0) apply(inode.durable, change, at, stop);
+      if (kind == 1 || random_.next() % 2 == 0) apply(inode.durable, change, at, stop);
       at = stop;
     }
   }
@@ -281,7 +269,7 @@ void SimDisk::power_loss() {
   queue_.clear();
   open_.clear();
   for (const NameChange& change : name_changes_) {
-    if (random_() % 2 == 0) continue;
+    if (random_.next() % 2 == 0) continue;
     if (!change.from.empty()) durable_names_.erase(change.from);
     if (change.inode == nullptr) {
       durable_names_.erase(change.name);
@@ -299,7 +287,7 @@ void SimDisk::power_loss() {
 void SimDisk::process_crash() {
   // The kernel finishes some of what was asked of it.
   for (DiskCommand* command : queue_) {
-    if (command->op == DiskOp::pwrite && random_() % 2 == 0) (void)perform(*command);
+    if (command->op == DiskOp::pwrite && random_.next() % 2 == 0) (void)perform(*command);
   }
   queue_.clear();
   open_.clear();

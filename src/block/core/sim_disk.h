@@ -13,11 +13,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "block/core/disk.h"
 
 namespace moor::block {
@@ -96,7 +96,7 @@ class SimDisk : public Disk {
   static void truncate(Image& image, std::uint64_t size);
   void settle(Inode& inode);
 
-  std::mt19937_64 random_;
+  SeededRandom random_;
   std::vector<DiskCommand*> queue_;
   Names names_;
   Names durable_names_;

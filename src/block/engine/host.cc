@@ -23,20 +23,13 @@ nbd::RequestTag tag_of(std::uint64_t cookie) {
 
 std::optional<engine::ClientOp> op_of(std::uint16_t command) {
   switch (static_cast<nbd::Command>(command)) {
-    case nbd::Command::read:
-      return engine::ClientOp::read;
-    case nbd::Command::write:
-      return engine::ClientOp::write;
-    case nbd::Command::flush:
-      return engine::ClientOp::flush;
-    case nbd::Command::trim:
-      return engine::ClientOp::trim;
-    case nbd::Command::write_zeroes:
-      return engine::ClientOp::write_zeroes;
-    case nbd::Command::block_status:
-      return engine::ClientOp::block_status;
-    default:
-      return std::nullopt;
+    case nbd::Command::read: return engine::ClientOp::read;
+    case nbd::Command::write: return engine::ClientOp::write;
+    case nbd::Command::flush: return engine::ClientOp::flush;
+    case nbd::Command::trim: return engine::ClientOp::trim;
+    case nbd::Command::write_zeroes: return engine::ClientOp::write_zeroes;
+    case nbd::Command::block_status: return engine::ClientOp::block_status;
+    default: return std::nullopt;
   }
 }
 

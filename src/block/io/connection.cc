@@ -74,7 +74,8 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (handler_ != nullptr) start_send();
     if (handler_ != nullptr) start_receive();
     in_turn_end_ = false;
-    if (handler_ != nullptr && send_failure_ && !receiving_) close(std::exchange(send_failure_, std::nullopt));
+    if (handler_ != nullptr && send_failure_ && !receiving_)
+      close(std::exchange(send_failure_, std::nullopt));
   }
 
  private:

@@ -65,14 +65,9 @@ void MemoryBackend::request(ConnectionId connection, nbd::Request request) {
     case nbd::Command::read:
       // Sent from where it lies: a write that overlaps a read in flight may show in it, as NBD allows.
       return server->reply_read(request.tag, Slice::of_static({memory_ + request.offset, request.length}));
-    case nbd::Command::write:
-      write(request);
-      break;
-    case nbd::Command::flush:
-      break;  // nothing here outlives the process, and nobody is told otherwise
-    case nbd::Command::trim:
-      discard(request.offset, request.length);
-      break;
+    case nbd::Command::write: write(request); break;
+    case nbd::Command::flush: break;  // nothing here outlives the process, and nobody is told otherwise
+    case nbd::Command::trim: discard(request.offset, request.length); break;
     case nbd::Command::write_zeroes:
       if (const auto error = write_zeroes(request); error != 0) {
         return server->reply_error(request.tag, error, "no faster than writing");
@@ -80,8 +75,7 @@ void MemoryBackend::request(ConnectionId connection, nbd::Request request) {
       break;
     case nbd::Command::block_status:
       return server->reply_block_status(request.tag, status(request.offset, request.length));
-    default:
-      return server->reply_error(request.tag, nbd::kErrInvalid, "unknown command");
+    default: return server->reply_error(request.tag, nbd::kErrInvalid, "unknown command");
   }
   server->reply_done(request.tag);
 }

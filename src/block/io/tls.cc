@@ -139,13 +139,9 @@ Result<std::size_t> TlsSession::read(std::span<std::byte> into) {
   if (result > 0) return static_cast<std::size_t>(result);
   switch (SSL_get_error(impl_->ssl, result)) {
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE:
-      return std::size_t{0};
-    case SSL_ERROR_ZERO_RETURN:
-      impl_->ended = true;
-      return std::size_t{0};
-    default:
-      return tls_error("receive");
+    case SSL_ERROR_WANT_WRITE: return std::size_t{0};
+    case SSL_ERROR_ZERO_RETURN: impl_->ended = true; return std::size_t{0};
+    default: return tls_error("receive");
   }
 }
 

@@ -125,23 +125,17 @@ std::int64_t Directory::list(DiskCommand& command) {
 
 std::int64_t Directory::perform(DiskCommand& command) {
   switch (command.op) {
-    case DiskOp::open:
-      return open_file(command, false);
-    case DiskOp::create:
-      return open_file(command, true);
+    case DiskOp::open: return open_file(command, false);
+    case DiskOp::create: return open_file(command, true);
     case DiskOp::close: {
       const int file = descriptor_of(command.file);
       files_[command.file - 1] = -1;
       return outcome(::close(file));
     }
-    case DiskOp::pread:
-      return transfer(command, false);
-    case DiskOp::pwrite:
-      return transfer(command, true);
-    case DiskOp::fdatasync:
-      return outcome(::fdatasync(descriptor_of(command.file)));
-    case DiskOp::punch:
-      return punch(command);
+    case DiskOp::pread: return transfer(command, false);
+    case DiskOp::pwrite: return transfer(command, true);
+    case DiskOp::fdatasync: return outcome(::fdatasync(descriptor_of(command.file)));
+    case DiskOp::punch: return punch(command);
     case DiskOp::truncate:
       return outcome(::ftruncate(descriptor_of(command.file), static_cast<off_t>(command.offset)));
     case DiskOp::size: {
@@ -151,12 +145,9 @@ std::int64_t Directory::perform(DiskCommand& command) {
     }
     case DiskOp::rename:
       return outcome(::renameat(directory_, command.name.c_str(), directory_, command.new_name.c_str()));
-    case DiskOp::unlink:
-      return outcome(::unlinkat(directory_, command.name.c_str(), 0));
-    case DiskOp::sync_dir:
-      return outcome(::fsync(directory_));
-    case DiskOp::list:
-      return list(command);
+    case DiskOp::unlink: return outcome(::unlinkat(directory_, command.name.c_str(), 0));
+    case DiskOp::sync_dir: return outcome(::fsync(directory_));
+    case DiskOp::list: return list(command);
   }
   MOOR_UNREACHABLE("unknown disk command");
 }

@@ -102,14 +102,9 @@ void ReplicaServer::count(const PeerRequest& request) {
       counters_.written_bytes += request.length;
       break;
     case PeerOp::trim:
-    case PeerOp::write_zeroes:
-      ++counters_.zeroes;
-      break;
-    case PeerOp::flush:
-      ++counters_.flushes;
-      break;
-    default:
-      break;
+    case PeerOp::write_zeroes: ++counters_.zeroes; break;
+    case PeerOp::flush: ++counters_.flushes; break;
+    default: break;
   }
 }
 

@@ -61,13 +61,11 @@ class UringDisk::Operation final : public io::Completion {
         return loop.read(*this, file, {command.data + done_, length}, command.offset + done_);
       case DiskOp::pwrite:
         return loop.write(*this, file, {command.data + done_, length}, command.offset + done_);
-      case DiskOp::fdatasync:
-        return loop.sync(*this, file, true);
+      case DiskOp::fdatasync: return loop.sync(*this, file, true);
       case DiskOp::punch:
         return loop.allocate(*this, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, command.offset,
                              command.length);
-      default:
-        MOOR_UNREACHABLE("not for the ring");
+      default: MOOR_UNREACHABLE("not for the ring");
     }
   }
 
@@ -100,11 +98,8 @@ void UringDisk::submit(DiskCommand& command) {
     case DiskOp::pwrite:
     case DiskOp::fdatasync:
     case DiskOp::punch:
-    case DiskOp::sync_dir:
-      return take_operation().start(command);
-    default:
-      blocking_.push_back(&command);
-      loop_.at_turn_end(*this);
+    case DiskOp::sync_dir: return take_operation().start(command);
+    default: blocking_.push_back(&command); loop_.at_turn_end(*this);
   }
 }
 

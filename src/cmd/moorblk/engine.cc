@@ -113,12 +113,9 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
 int exit_code(const block::engine::Exit& exit) {
   switch (exit.reason) {
     case block::engine::ExitReason::drained:
-    case block::engine::ExitReason::forced:
-      return 0;
-    case block::engine::ExitReason::superseded:
-      return 3;
-    case block::engine::ExitReason::faulted:
-      return 4;
+    case block::engine::ExitReason::forced: return 0;
+    case block::engine::ExitReason::superseded: return 3;
+    case block::engine::ExitReason::faulted: return 4;
   }
   return 1;
 }

@@ -62,33 +62,22 @@ CallError unavailable(const std::string& message) {
 
 CallError classify(int status_code, const std::string& message) {
   switch (status_code) {
-    case kDeadlineExceeded:
-      return unknown(Errc::timed_out, "no answer in time");
+    case kDeadlineExceeded: return unknown(Errc::timed_out, "no answer in time");
     case kInvalidArgument:
       if (has(message, "request is too large") || has(message, "too many operations"))
         return refused(Errc::exhausted, message);
       return refused(Errc::internal, message);
-    case kNotFound:
-      return refused(Errc::not_found, message);
-    case kPermissionDenied:
-      return refused(Errc::forbidden, message);
-    case kUnauthenticated:
-      return refused(Errc::unauthorized, message);
-    case kResourceExhausted:
-      return resource_exhausted(message);
-    case kOutOfRange:
-      return refused(has(message, "future") ? Errc::unavailable : Errc::expired, message);
-    case kUnimplemented:
-      return refused(Errc::unsupported, message);
-    case kDataLoss:
-      return refused(Errc::corrupt, message);
-    case kFailedPrecondition:
-      return refused(Errc::internal, message);
-    case kUnavailable:
-      return unavailable(message);
+    case kNotFound: return refused(Errc::not_found, message);
+    case kPermissionDenied: return refused(Errc::forbidden, message);
+    case kUnauthenticated: return refused(Errc::unauthorized, message);
+    case kResourceExhausted: return resource_exhausted(message);
+    case kOutOfRange: return refused(has(message, "future") ? Errc::unavailable : Errc::expired, message);
+    case kUnimplemented: return refused(Errc::unsupported, message);
+    case kDataLoss: return refused(Errc::corrupt, message);
+    case kFailedPrecondition: return refused(Errc::internal, message);
+    case kUnavailable: return unavailable(message);
     case kCancelled:
-    default:
-      return unknown(Errc::unavailable, message.empty() ? "the call was broken off" : message);
+    default: return unknown(Errc::unavailable, message.empty() ? "the call was broken off" : message);
   }
 }
 

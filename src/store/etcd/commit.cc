@@ -35,12 +35,8 @@ std::vector<Compare> checks_of(const Transaction& transaction) {
 void add_conditions(const Layout& layout, const Compare& check, bool with_index, CommitCall& call) {
   const std::string key = layout.data(check.key);
   switch (check.kind) {
-    case Compare::Kind::absent:
-      call.conditions.push_back({Condition::Kind::mod_equals, key, 0, ""});
-      return;
-    case Compare::Kind::exists:
-      call.conditions.push_back({Condition::Kind::exists, key, 0, ""});
-      return;
+    case Compare::Kind::absent: call.conditions.push_back({Condition::Kind::mod_equals, key, 0, ""}); return;
+    case Compare::Kind::exists: call.conditions.push_back({Condition::Kind::exists, key, 0, ""}); return;
     case Compare::Kind::at:
       // A key is written once per transaction, so etcd's revision names the value. The index still has to be
       // the right one: a revision taken from another key of that transaction is not the revision of this one.

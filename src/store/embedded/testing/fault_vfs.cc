@@ -70,12 +70,9 @@ struct FaultVfs::State {
     half = fault->half;
     if (fault->failure == Failure::no_space) return SQLITE_FULL;
     switch (operation) {
-      case Operation::write:
-        return SQLITE_IOERR_WRITE;
-      case Operation::sync:
-        return SQLITE_IOERR_FSYNC;
-      case Operation::truncate:
-        return SQLITE_IOERR_TRUNCATE;
+      case Operation::write: return SQLITE_IOERR_WRITE;
+      case Operation::sync: return SQLITE_IOERR_FSYNC;
+      case Operation::truncate: return SQLITE_IOERR_TRUNCATE;
     }
     return SQLITE_IOERR;
   }
