@@ -64,7 +64,7 @@ std::vector<std::string> client_seeds() {
 std::vector<std::string> peer_seeds() {
   HelloAnswer answer;
   answer.dirty = {1, 2, 3, 9};
-  answer.chain.push_back({"id", "snap", "2026", {{"k", "v"}}, true, false, true, 5});
+  answer.chain.push_back({"id", "snap", "parent", "2026", {{"k", "v"}}, true, false, true, 5});
   BufferPool pool;
   PeerRequest create;
   create.op = PeerOp::snapshot_create;

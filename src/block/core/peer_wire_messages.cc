@@ -47,7 +47,9 @@ std::map<std::string, std::string> read_labels(ByteReader& reader) {
   for (int i = 0; i < count && !reader.failed(); ++i) {
     std::string key(reader.text16(kMaxLabelBytes));
     std::string value(reader.text16(kMaxLabelBytes));
-    if (!labels.emplace(std::move(key), std::move(value)).second) reader.fail();
+    // In order and without repeats: what is understood has one spelling.
+    if (!labels.empty() && key <= labels.rbegin()->first) reader.fail();
+    labels.emplace_hint(labels.end(), std::move(key), std::move(value));
   }
   return labels;
 }
@@ -98,11 +100,12 @@ std::vector<std::uint64_t> read_regions(ByteReader& reader) {
 }
 
 Result<void> write_layer(ByteWriter& writer, const Layer& layer) {
-  if (!fits(layer.id) || !fits(layer.snapshot) || !fits(layer.created)) {
+  if (!fits(layer.id) || !fits(layer.snapshot) || !fits(layer.parent) || !fits(layer.created)) {
     return make_error(Errc::exhausted, "a name in the chain is too long");
   }
   writer.text16(layer.id);
   writer.text16(layer.snapshot);
+  writer.text16(layer.parent);
   writer.text16(layer.created);
   TRY_VOID(write_labels(writer, layer.labels));
   writer.u8(layer.removed ? 1 : 0);
@@ -116,6 +119,7 @@ Layer read_layer(ByteReader& reader) {
   Layer layer;
   layer.id = reader.text16(kMaxIdBytes);
   layer.snapshot = reader.text16(kMaxIdBytes);
+  layer.parent = reader.text16(kMaxIdBytes);
   layer.created = reader.text16(kMaxIdBytes);
   layer.labels = read_labels(reader);
   layer.removed = read_bool(reader);

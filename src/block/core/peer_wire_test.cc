@@ -36,8 +36,8 @@ rc::Gen<Layer> layer() {
   return rc::gen::build<Layer>(
       rc::gen::set(&Layer::id, text(kMaxIdBytes)), rc::gen::set(&Layer::snapshot, text(kMaxIdBytes)),
       rc::gen::set(&Layer::created, text(30)), rc::gen::set(&Layer::labels, labels()),
-      rc::gen::set(&Layer::removed), rc::gen::set(&Layer::user_created), rc::gen::set(&Layer::summed),
-      rc::gen::set(&Layer::used_bytes));
+      rc::gen::set(&Layer::parent), rc::gen::set(&Layer::removed), rc::gen::set(&Layer::user_created),
+      rc::gen::set(&Layer::summed), rc::gen::set(&Layer::used_bytes));
 }
 
 rc::Gen<HelloAnswer> answer() {
@@ -244,7 +244,8 @@ TEST(PeerWire, AConversationOverBothMachines) {
   state.size = 1 << 20;
   state.generation = 9;
   state.dirty = {1, 2, 5};
-  state.chain.push_back({"layer-1", "monday", "2026-01-01T00:00:00Z", {{"a", "b"}}, false, true, false, 77});
+  state.chain.push_back(
+      {"layer-1", "monday", "layer-0", "2026-01-01T00:00:00Z", {{"a", "b"}}, false, true, false, 77});
 
   std::vector<nbd::ClientEvent> heard;
   const auto exchange = [&] {

@@ -1,6 +1,7 @@
 // The store's promises one by one: faults of the disk, damage, many snapshots, crash points of each chain
 // operation.
 #include <gtest/gtest.h>
+#include <random>
 
 #include "block/core/crc32c.h"
 #include "block/core/nbd_protocol.h"

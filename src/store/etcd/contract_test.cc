@@ -76,8 +76,8 @@ std::vector<StoreFactory> factories() {
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreModel);
-INSTANTIATE_TEST_SUITE_P(Etcd, StoreContract, testing::ValuesIn(factories()));
-INSTANTIATE_TEST_SUITE_P(Etcd, StoreModel, testing::ValuesIn(factories()));
+INSTANTIATE_TEST_SUITE_P(Etcd, StoreContract, testing::ValuesIn(factories()), store_name);
+INSTANTIATE_TEST_SUITE_P(Etcd, StoreModel, testing::ValuesIn(factories()), store_name);
 
 }  // namespace
 }  // namespace moor::store
