@@ -73,7 +73,7 @@ function(moor_test)
       set_tests_properties(${TEST_NAME} PROPERTIES ENVIRONMENT "${TEST_ENV}")
     endif()
   else()
-    gtest_discover_tests(${TEST_NAME} DISCOVERY_MODE PRE_TEST
+    gtest_discover_tests(${TEST_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
                          PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${TEST_ENV}")
   endif()
 endfunction()
