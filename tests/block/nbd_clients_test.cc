@@ -316,7 +316,9 @@ TEST(NbdTls, TcpIsServedOverTlsOnly) {
           " && openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj /CN=localhost"
           " && echo subjectAltName=DNS:localhost,IP:127.0.0.1 > names"
           " && openssl x509 -req -in request.pem -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial "
-          "-days 2 -extfile names -out cert.pem");
+          "-days 2 -extfile names -out cert.pem"
+          " && mkdir other && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout other/ca-key.pem "
+          "-out other/ca-cert.pem -subj /CN=other");
   ASSERT_EQ(made.code, 0) << made.text;
   Server server({moorblk(), "--log-level", "off", "memory", "--listen", "tcp:127.0.0.1:0", "--size", "16Mi",
                  "--tls-certificate", directory / "cert.pem", "--tls-key", directory / "key.pem"});
