@@ -158,8 +158,8 @@ TEST_F(NbdClients, LibnbdUsesEveryCommand) {
   ASSERT_EQ(nbd_zero(nbd, 8192, 8192, LIBNBD_CMD_FLAG_FAST_ZERO), 0) << nbd_get_error();
   EXPECT_EQ(nbd_zero(nbd, 8192, 8192, LIBNBD_CMD_FLAG_FAST_ZERO | LIBNBD_CMD_FLAG_NO_HOLE), -1);
   EXPECT_EQ(nbd_get_errno(), ENOTSUP) << "zeroing without a hole is no faster, and we say so";
-  ASSERT_EQ(nbd_zero(nbd, 16384, 4096, LIBNBD_CMD_FLAG_NO_HOLE), 0) << nbd_get_error();
-  ASSERT_EQ(nbd_trim(nbd, 32768, 4096, 0), 0) << nbd_get_error();
+  ASSERT_EQ(nbd_zero(nbd, 4096, 16384, LIBNBD_CMD_FLAG_NO_HOLE), 0) << nbd_get_error();
+  ASSERT_EQ(nbd_trim(nbd, 4096, 32768, 0), 0) << nbd_get_error();
   ASSERT_EQ(nbd_flush(nbd, 0), 0) << nbd_get_error();
   std::string zeros(4096, 'x');
   ASSERT_EQ(nbd_pread(nbd, zeros.data(), zeros.size(), 8192, 0), 0);
@@ -316,7 +316,9 @@ TEST(NbdTls, TcpIsServedOverTlsOnly) {
           " && openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj /CN=localhost"
           " && echo subjectAltName=DNS:localhost,IP:127.0.0.1 > names"
           " && openssl x509 -req -in request.pem -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial "
-          "-days 2 -extfile names -out cert.pem");
+          "-days 2 -extfile names -out cert.pem"
+          " && mkdir other && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout other/ca-key.pem "
+          "-out other/ca-cert.pem -subj /CN=other");
   ASSERT_EQ(made.code, 0) << made.text;
   Server server({moorblk(), "--log-level", "off", "memory", "--listen", "tcp:127.0.0.1:0", "--size", "16Mi",
                  "--tls-certificate", directory / "cert.pem", "--tls-key", directory / "key.pem"});
@@ -325,18 +327,17 @@ TEST(NbdTls, TcpIsServedOverTlsOnly) {
 
   Handle plain;
   EXPECT_EQ(nbd_connect_tcp(plain, "127.0.0.1", port.c_str()), -1) << "nothing in the clear";
-  Handle distrusting;
-  nbd_set_tls(distrusting, LIBNBD_TLS_REQUIRE);
-  nbd_set_tls_certificates(distrusting, (directory / "other").c_str());
-  nbd_set_tls_verify_peer(distrusting, true);
-  EXPECT_EQ(nbd_connect_tcp(distrusting, "localhost", port.c_str()), -1)
-      << "an authority that it does not know";
+  const auto uri = [&](const std::string& certificates) {
+    return "nbds://localhost:" + port + "/?tls-certificates=" + certificates;
+  };
+  const auto distrusting = run("nbdinfo --size \"" + uri(directory / "other") + "\"");
+  EXPECT_NE(distrusting.code, 0) << "an authority that it does not know: " << distrusting.text;
+  const auto trusting = run("nbdinfo --size \"" + uri(directory.path()) + "\"");
+  EXPECT_EQ(trusting.text, "16777216\n");
 
   Handle nbd;
-  ASSERT_EQ(nbd_set_tls(nbd, LIBNBD_TLS_REQUIRE), 0);
-  ASSERT_EQ(nbd_set_tls_certificates(nbd, directory.path().c_str()), 0);
-  ASSERT_EQ(nbd_set_tls_verify_peer(nbd, true), 0);
-  ASSERT_EQ(nbd_connect_tcp(nbd, "localhost", port.c_str()), 0) << nbd_get_error();
+  ASSERT_EQ(nbd_set_uri_allow_local_file(nbd, true), 0);
+  ASSERT_EQ(nbd_connect_uri(nbd, uri(directory.path()).c_str()), 0) << nbd_get_error();
   EXPECT_EQ(nbd_get_tls_negotiated(nbd), 1);
   const auto content = pattern(5 * kMiB, 8);
   ASSERT_EQ(nbd_pwrite(nbd, content.data(), content.size(), 100, 0), 0) << nbd_get_error();

@@ -57,11 +57,10 @@ void Server::write_error(std::uint64_t cookie, std::uint32_t error, std::string_
   message = message.substr(0, 1024);
   Slot slot;
   slot.cookie = cookie;
-  std::byte* at =
-      chunk(slot, ReplyType::error, static_cast<std::uint32_t>(6 + message.size()), 6 + message.size(), true);
+  std::byte* at = chunk(slot, ReplyType::error, static_cast<std::uint32_t>(6 + message.size()), 6, true);
   at = store_big_endian(at, error);
-  at = store_big_endian(at, static_cast<std::uint16_t>(message.size()));
-  std::memcpy(at, message.data(), message.size());
+  store_big_endian(at, static_cast<std::uint16_t>(message.size()));
+  out_.put_text(message);
 }
 
 void Server::reply_done(RequestTag tag) {
