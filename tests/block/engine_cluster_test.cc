@@ -315,7 +315,7 @@ TEST_F(EngineCluster, AnIsolatedEngineNeverAcknowledgesAlone) {
     Output output;
     for (int i = 0; i < 200 && output.code != 0; ++i) {
       output = run(control() + "member confirm " + generation);
-      if (output.code != 0) usleep(20'000);  // until the process has got there; the loop is bounded
+      if (output.code != 0) usleep(20'000);  // tidy: the socket is not there to wait on yet; bounded
     }
     return output;
   };

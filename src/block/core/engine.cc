@@ -86,7 +86,7 @@ void Machine::step(Event event, Instant now, Actions& actions) {
 // Each turn works off something that an event or the turn before has queued; what a turn queues is bounded by
 // the operations in the table and the members, so this ends.
 void Machine::settle() {
-  while (stage_ != Stage::ended && stage_ != Stage::superseded) {
+  while (stage_ != Stage::ended && stage_ != Stage::superseded && stage_ != Stage::asking) {
     if (!completed_.empty()) {
       Operation* operation = completed_.front();
       completed_.pop_front();
@@ -139,6 +139,7 @@ void Machine::handle(Started&&) {
 
 void Machine::handle(Tick&&) {
   if (!begun_) return;
+  if (stage_ == Stage::asking) return check_question();
   connect_due();
   check_timeouts();
   clear_step();
@@ -231,6 +232,7 @@ void Machine::command_done(std::uint64_t id, std::uint32_t error, std::string me
 
 std::optional<Instant> Machine::next_wake() const {
   if (!begun_ || stage_ == Stage::ended || stage_ == Stage::superseded) return std::nullopt;
+  if (stage_ == Stage::asking) return std::max(ask_deadline_, now_ + Instant(1));
   std::optional<Instant> wake;
   const auto at = [&](Instant when) { wake = wake ? std::min(*wake, when) : when; };
   for (const Member& member : members_) {
@@ -281,6 +283,8 @@ std::string Machine::detail() const {
       if (gate_closed_since_)
         return proposal_ ? "waits for the Grant: " + proposal_->reason : "members store the generation";
       return shutting_down_ ? "drains" : "";
+    case Stage::asking:
+      return fmt::format("{}; asks {} whether a newer engine is there", fault_why_, names(asked_));
     case Stage::superseded: return "another engine holds the volume";
     case Stage::ended: return "";
   }
@@ -291,6 +295,7 @@ Status Machine::status() const {
   Status status;
   switch (stage_) {
     case Stage::serving: status.state = gate_closed_since_ ? State::stalled : State::serving; break;
+    case Stage::asking: status.state = State::stalled; break;
     case Stage::superseded: status.state = State::superseded; break;
     case Stage::ended: status.state = State::ended; break;
     default: status.state = State::starting;

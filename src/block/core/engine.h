@@ -72,6 +72,7 @@ struct Config {
   Instant retry_delay = std::chrono::milliseconds(250);  // between connection attempts
   Instant propose_delay = std::chrono::seconds(1);       // before a refused proposal is made again
   Instant peer_timeout = std::chrono::seconds(20);       // a silent member counts as lost; 0: never
+  Instant ask_wait = std::chrono::seconds(2);            // for members asked whether we are superseded
   Instant clear_interval = std::chrono::seconds(30);     // between clearings of cold dirty regions; 0: never
   Instant freeze_limit = std::chrono::seconds(60);       // a freeze thaws by itself after this
   std::uint32_t max_operations = 1024;                   // admitted at once; above: refused with ENOMEM
@@ -255,7 +256,7 @@ using Actions = std::vector<Action>;
 enum class State : std::uint8_t {
   starting,    // the start rule is under way
   serving,     // acknowledges
-  stalled,     // a member is lost and the Grant does not say so yet: reads only
+  stalled,     // a member is lost and the Grant does not say so yet: reads only, none without an RW member
   superseded,  // fenced; silent
   ended,
 };

@@ -112,6 +112,7 @@ void Machine::complete_clear(Operation& operation) {
 
 void Machine::shutdown(std::uint64_t command, bool force) {
   shutdown_commands_.push_back(command);
+  if (!force && stage_ == Stage::asking) return;  // the question is bounded and ends the engine
   if (force || stage_ != Stage::serving) {
     return leave(force ? ExitReason::forced : ExitReason::drained, "asked to");
   }

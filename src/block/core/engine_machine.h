@@ -4,6 +4,7 @@
 //
 //   engine.cc            events in, settle(), status
 //   engine_members.cc    connections, loss of a member, timeouts
+//   engine_question.cc   the last RW member is lost: fault or superseded?
 //   engine_io.cc         client requests: admission, dispatch, completion, acknowledgement
 //   engine_membership.cc the degraded rule: proposals, stored generations, the gate; add and remove
 //   engine_start.cc      the start rule, stage by stage
@@ -40,6 +41,7 @@ struct Member {
   HelloAnswer answer;                 // as of HELLO
   std::optional<Epoch> first_served;  // what it answered before our own mark
   bool leaving = false;               // lost: nothing is acknowledged until the Grant says ERR
+  bool wordless = false;              // lost without a last word since the gate closed
   bool gone = false;                  // no longer in the Grant; the index stays taken
   bool given_up = false;              // failed during the start: not asked again by this process
   bool joining = false;               // added, not yet WO in the Grant
@@ -64,6 +66,7 @@ enum class Stage : std::uint8_t {
   clearing,
   marking,
   serving,
+  asking,  // the last RW member is lost: are we superseded? Only queues requests; ends in one of the next two
   superseded,
   ended,
 };
@@ -149,8 +152,6 @@ class Machine {
   void disconnect(MemberIndex index, std::string problem);
   void lose(MemberIndex index, const std::string& why);
   void forget_outstanding(MemberIndex index);
-  void fault(const std::string& why);
-  void become_superseded(const std::string& why);
   void connect_due();
   void check_timeouts();
   MemberMask readers() const;  // RW and connected
@@ -165,6 +166,13 @@ class Machine {
       if ((mask & 1) != 0) callback(i);
     }
   }
+
+  // engine_question.cc
+  void ask(const std::string& why);
+  void answered(MemberIndex index, const std::string& what);
+  void check_question();
+  void fault(const std::string& why);
+  void become_superseded(const std::string& why);
 
   // engine_io.cc
   void admit(ClientRequest request);
@@ -279,6 +287,11 @@ class Machine {
   bool bump_wanted_ = false;  // a chain change wants the next generation committed
   bool storing_ = false;      // the members are storing a generation
   std::optional<Instant> gate_closed_since_;
+
+  // The question after the loss of the last RW member.
+  MemberMask asked_ = 0;  // not answered yet
+  Instant ask_deadline_{0};
+  std::string fault_why_;
 
   // The start.
   bool begun_ = false;

@@ -69,6 +69,7 @@ void Machine::handle(PeerConnected&& event) {
   if (!current(event.member, event.session)) return;
   Member& member = members_[event.member];
   if (member.link != Link::connecting) return;
+  if (stage_ == Stage::asking) return answered(event.member, "no newer engine has been there");
   member.link = Link::up;
   member.problem.clear();
   member.answer = std::move(event.answer);
@@ -92,6 +93,7 @@ void Machine::handle(PeerRefused&& event) {
     return become_superseded(
         fmt::format("{}: {}", members_[event.member].config.name, text_of(event.reason, event.message)));
   }
+  if (stage_ == Stage::asking) return answered(event.member, text_of(event.reason, event.message));
   if (stage_ == Stage::serving) return lose(event.member, text_of(event.reason, event.message));
   disconnect(event.member, event.message.empty() ? "cannot be reached" : event.message);
 }
@@ -102,6 +104,8 @@ void Machine::handle(PeerLost&& event) {
     return become_superseded(
         fmt::format("{}: {}", members_[event.member].config.name, text_of(event.reason, event.message)));
   }
+  if (stage_ == Stage::asking) return answered(event.member, text_of(event.reason, event.message));
+  members_[event.member].wordless = stage_ == Stage::serving && event.reason == PeerRefusal::none;
   lose(event.member, text_of(event.reason, event.message));
 }
 
@@ -116,6 +120,7 @@ void Machine::forget_outstanding(MemberIndex index) {
 }
 
 void Machine::lose(MemberIndex index, const std::string& why) {
+  if (stage_ == Stage::asking) return;  // the rest of a loop that lost the last RW member
   if (stage_ != Stage::serving) return lose_in_start(index, why, false);
   Member& member = members_[index];
   if (member.leaving || member.gone) return;
@@ -131,29 +136,11 @@ void Machine::lose(MemberIndex index, const std::string& why) {
   }
   if (member.mode == MemberMode::err) return;
   if (member.mode == MemberMode::rw && readers() == 0) {
-    return fault(fmt::format("the last RW member {} is lost: {}", member.config.name, why));
+    return ask(fmt::format("the last RW member {} is lost: {}", member.config.name, why));
   }
   note(true, fmt::format("member {} is lost: {}", member.config.name, why));
   member.leaving = true;
   close_gate();
-}
-
-// The last RW member holds the only copy that is known to be whole: it stays RW in the Grant, and the start
-// rule decides what comes next.
-void Machine::fault(const std::string& why) {
-  note(true, why);
-  operations_.each([&](Operation& operation) {
-    if (operation.kind == OpKind::client) reply(operation.client, EIO);
-  });
-  for (const ClientRequest& request : held_requests_) reply(request, EIO);
-  leave(ExitReason::faulted, why);
-}
-
-void Machine::become_superseded(const std::string& why) {
-  note(true, "superseded: " + why);
-  for (MemberIndex i = 0; i < members_.size(); ++i) disconnect(i, "superseded");
-  stage_ = Stage::superseded;
-  if (!config_.hold_when_superseded) leave(ExitReason::superseded, why);
 }
 
 void Machine::connect_due() {

@@ -45,6 +45,7 @@ void Machine::membership_step() {
   if (!gate_closed_since_) return;
   stats_.stall.add(now_ - *gate_closed_since_);
   gate_closed_since_.reset();
+  for (Member& member : members_) member.wordless = false;
   note(false, fmt::format("goes on with {} at generation {}", names(writers()), membership_.generation));
 }
 

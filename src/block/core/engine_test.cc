@@ -28,6 +28,7 @@ class EngineTest : public ::testing::Test {
     config.engine = "e";
     config.fresh_export_id = "x7";
     config.clear_interval = Instant(0);
+    config.hold_when_superseded = hold_when_superseded_;
     for (std::uint32_t i = 0; i < members; ++i) {
       MemberConfig member;
       member.name = std::string(1, static_cast<char>('a' + i));
@@ -35,6 +36,15 @@ class EngineTest : public ::testing::Test {
     }
     engine_.emplace(std::move(config), pool_);
     feed(Started{});
+  }
+  void reset() {
+    engine_.reset();
+    sessions_.clear();
+    sent_.clear();
+    asked_.clear();
+    replies_.clear();
+    exit_.reset();
+    serving_ = false;
   }
   void feed(Event event) {
     Actions actions;
@@ -51,7 +61,9 @@ class EngineTest : public ::testing::Test {
       HelloAnswer answer;
       answer.size = 64 << 20;
       answer.served = 3;
+      EXPECT_GT(connect->hello.session, sessions_[connect->member]);
       sessions_[connect->member] = connect->hello.session;
+      if (serving_) return asked_.push_back(connect->member);  // the test answers
       later_.push_back(PeerConnected{connect->member, connect->hello.session, answer});
     } else if (auto* send = std::get_if<SendPeer>(&action)) {
       const bool data = static_cast<std::uint16_t>(send->request.op) < 0x8000;
@@ -62,6 +74,8 @@ class EngineTest : public ::testing::Test {
         replied.reply.id = send->request.id;
         later_.push_back(std::move(replied));
       }
+    } else if (auto* cut = std::get_if<Disconnect>(&action)) {
+      disconnected_[cut->member] = cut->session;
     } else if (auto* propose = std::get_if<Propose>(&action)) {
       proposals_.push_back(*propose);
     } else if (auto* reply = std::get_if<ReplyClient>(&action)) {
@@ -104,11 +118,16 @@ class EngineTest : public ::testing::Test {
     std::erase_if(sent_, [&](const Sent& s) { return s.member == member; });
     feed(PeerLost{member, sessions_[member], reason, ""});
   }
+  void refuse(MemberIndex member, PeerRefusal reason) {
+    feed(PeerRefused{member, sessions_[member], reason, ""});
+  }
 
   BufferPool pool_;
   std::optional<Engine> engine_;
   Instant now_{milliseconds(1)};
   std::map<MemberIndex, SessionId> sessions_;
+  std::map<MemberIndex, SessionId> disconnected_;
+  std::vector<MemberIndex> asked_;  // connections that are opened while it serves
   std::deque<Event> later_;
   std::deque<Sent> sent_;
   std::vector<Propose> proposals_;
@@ -116,6 +135,7 @@ class EngineTest : public ::testing::Test {
   std::vector<CommandDone> done_;
   std::optional<Exit> exit_;
   bool serving_ = false;
+  bool hold_when_superseded_ = false;
 };
 
 }  // namespace
@@ -191,6 +211,7 @@ TEST_F(EngineTest, TheLastMemberIsNeverSetErr) {
   client(ClientOp::write, 0, 4096, 1);
   lose(0);
   EXPECT_TRUE(proposals_.empty());
+  refuse(0, PeerRefusal::none);
   ASSERT_EQ(replies_.size(), 1u);
   EXPECT_EQ(replies_[0].error, static_cast<std::uint32_t>(EIO));
   ASSERT_TRUE(exit_);
@@ -206,6 +227,137 @@ TEST_F(EngineTest, ASupersededEngineIsSilent) {
   EXPECT_EQ(exit_->reason, ExitReason::superseded);
   EXPECT_TRUE(replies_.empty());
   EXPECT_TRUE(proposals_.empty());
+}
+
+TEST_F(EngineTest, AnEngineThatMissedTheLastWordAsksForIt) {
+  for (const PeerRefusal word : {PeerRefusal::old_epoch, PeerRefusal::other_engine, PeerRefusal::old_session,
+                                 PeerRefusal::superseded}) {
+    reset();
+    begin(3);
+    client(ClientOp::write, 0, 4096, 1);
+    answer(0);
+    answer(1);
+    lose(0);
+    lose(1);
+    EXPECT_TRUE(asked_.empty());  // one can still be read
+    lose(2);
+    EXPECT_EQ(asked_, (std::vector<MemberIndex>{0, 1, 2}));
+    client(ClientOp::read, 65536, 512, 2);
+    refuse(1, PeerRefusal::none);
+    EXPECT_FALSE(exit_);
+    refuse(0, word);
+    ASSERT_TRUE(exit_);
+    EXPECT_EQ(exit_->reason, ExitReason::superseded);
+    EXPECT_TRUE(replies_.empty());
+  }
+}
+
+TEST_F(EngineTest, AHeldSourceKeepsItsClientsWhenItHadToAsk) {
+  hold_when_superseded_ = true;
+  begin();
+  client(ClientOp::write, 0, 4096, 1);
+  lose(0);
+  lose(1);
+  client(ClientOp::read, 0, 512, 2);
+  refuse(1, PeerRefusal::old_epoch);
+  EXPECT_FALSE(exit_);
+  EXPECT_EQ(engine_->status().state, State::superseded);
+  EXPECT_EQ(engine_->status().operations, 2u);
+  EXPECT_TRUE(replies_.empty());
+}
+
+TEST_F(EngineTest, OnlyThoseThatWentWithoutAWordAreAsked) {
+  begin(3);
+  lose(0);
+  feed(MembershipConfirmed{proposals_.at(0).proposal});  // long settled when the others go
+  lose(1);
+  lose(2, PeerRefusal::shutting_down);
+  EXPECT_EQ(asked_, (std::vector<MemberIndex>{1}));
+  refuse(1, PeerRefusal::old_epoch);
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::superseded);
+}
+
+TEST_F(EngineTest, ALastWordThatIsNoFenceIsAFaultAtOnce) {
+  begin(1);
+  lose(0, PeerRefusal::shutting_down);
+  EXPECT_TRUE(asked_.empty());
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::faulted);
+}
+
+TEST_F(EngineTest, AMemberThatTakesTheQuestionIsLetGoBeforeTheFault) {
+  begin(1);
+  client(ClientOp::write, 0, 4096, 1);
+  lose(0);
+  client(ClientOp::read, 0, 512, 2);
+  HelloAnswer answer;
+  answer.size = 64 << 20;
+  feed(PeerConnected{0, sessions_[0], answer});
+  EXPECT_EQ(disconnected_[0], sessions_[0]);
+  EXPECT_TRUE(sent_.empty());
+  ASSERT_EQ(replies_.size(), 2u);
+  for (const ClientReply& reply : replies_) EXPECT_EQ(reply.error, static_cast<std::uint32_t>(EIO));
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::faulted);
+  EXPECT_EQ(asked_.size(), 1u);
+}
+
+TEST_F(EngineTest, AQuestionWithoutAnAnswerEndsInTime) {
+  begin();
+  client(ClientOp::write, 0, 4096, 1);
+  lose(0);
+  lose(1);
+  const Instant asked = now_;
+  for (int turns = 0; turns < 10 && !exit_; ++turns) {
+    EXPECT_TRUE(replies_.empty());
+    now_ = engine_->next_wake().value();
+    feed(Tick{});
+  }
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::faulted);
+  EXPECT_EQ(now_ - asked, Config{}.ask_wait);
+  EXPECT_EQ(replies_.size(), 1u);
+}
+
+TEST_F(EngineTest, WhileItAsksOnlyShutdownIsTaken) {
+  begin();
+  feed(Commanded{1, Freeze{}});
+  client(ClientOp::write, 0, 4096, 1);
+  lose(0);
+  lose(1);
+  EXPECT_EQ(engine_->status().state, State::stalled);
+  EXPECT_NE(engine_->status().detail.find("asks a, b"), std::string::npos) << engine_->status().detail;
+  done_.clear();
+  feed(Commanded{2, SnapshotCreate{"s", "", {}, true}});
+  feed(Commanded{3, RemoveMember{"a"}});
+  feed(Commanded{4, AddMember{}});
+  ASSERT_EQ(done_.size(), 3u);
+  for (const CommandDone& done : done_) EXPECT_EQ(done.error, static_cast<std::uint32_t>(EAGAIN));
+  feed(MembershipConfirmed{proposals_.at(0).proposal});
+  feed(Commanded{5, Shutdown{}});
+  EXPECT_FALSE(exit_);  // it would not be a clean end; the question is bounded
+  feed(Commanded{6, Shutdown{true}});
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::forced);
+  EXPECT_EQ(done_.size(), 5u);
+}
+
+TEST_F(EngineTest, AMemberThatIsJustBeingAddedDoesNotDisturbTheQuestion) {
+  begin(1);
+  MemberConfig added;
+  added.name = "z";
+  feed(Commanded{1, AddMember{added}});
+  EXPECT_EQ(asked_, (std::vector<MemberIndex>{1}));
+  lose(0);
+  HelloAnswer answer;
+  answer.size = 64 << 20;
+  feed(PeerConnected{1, sessions_[1], answer});
+  EXPECT_FALSE(exit_);
+  EXPECT_EQ(disconnected_[1], sessions_[1]);
+  refuse(0, PeerRefusal::old_epoch);
+  ASSERT_TRUE(exit_);
+  EXPECT_EQ(exit_->reason, ExitReason::superseded);
 }
 
 TEST_F(EngineTest, AMemberThatFailsAWriteIsLost) {

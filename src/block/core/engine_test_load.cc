@@ -222,12 +222,35 @@ void World::on_reply(Host& host, const ClientReply& reply) {
   const Request request = std::move(found->second);
   requests_.erase(found);
   log(fmt::format("engine {}: reply to cookie {}: {}", host.id, reply.cookie, reply.error));
+  if (reply.error == 0 && !host.asked.empty())
+    fail("an answer while the engine asks whether it is superseded");
   if (request.op == ClientOp::read) {
     if (reply.error == 0) on_read(request, reply);
     return;
   }
   if (reply.error == 0) return on_acknowledged(host, request);
   for (std::uint64_t i = 0; i < request.count; ++i) sectors_[request.sector + i].end(request.uid, clock_);
+}
+
+// A connection that is opened by an engine that serves: it has lost its last RW member.
+void World::on_question(Host& host, MemberIndex member) {
+  ++counts_.questions;
+  if (host.asked.contains(member)) fail("engine asks " + members_[member]->name() + " a second time");
+  if (!host.asked.empty() && host.asked_at != now_) fail("the engine asks in a second round");
+  host.asked[member] = false;
+  host.asked_at = now_;
+}
+
+// A fault is the end only of an engine that could not learn that it is superseded.
+void World::on_fault(const Host& host) const {
+  for (const auto& [index, unheard] : host.fenced) {
+    const std::string& name = members_[index]->name();
+    const auto asked = host.asked.find(index);
+    if (asked == host.asked.end())
+      fail("faulted without asking " + name + ", which a newer engine has fenced");
+    if (!asked->second && now_ < host.asked_at + kAskWait) fail("faulted before " + name + " has answered");
+    if (asked->second && host.told.contains(index)) fail("faulted though " + name + " said superseded");
+  }
 }
 
 void World::on_acknowledged(Host& host, const Request& request) {

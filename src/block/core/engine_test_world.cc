@@ -15,6 +15,8 @@ void WorldCounts::add(const WorldCounts& other) {
   snapshots += other.snapshots;
   fresh_starts += other.fresh_starts;
   cleared += other.cleared;
+  questions += other.questions;
+  learned += other.learned;
 }
 
 World::World(std::uint64_t seed, bool trace) : seed_(seed), trace_(trace), rng_(seed) {
@@ -32,6 +34,7 @@ World::World(std::uint64_t seed, bool trace) : seed_(seed), trace_(trace), rng_(
   swarm_.snapshots = coin(11);
   swarm_.restarts = coin(12);
   swarm_.timeouts = coin(13) && coin(14);
+  swarm_.lost_farewells = coin(15);
   swarm_.members = 1 + static_cast<std::uint32_t>(rng_() % 4);
   if (swarm_.members == 4) swarm_.members = 3;
   swarm_.fault_percent = 1 + static_cast<std::uint32_t>(rng_() % 4);
@@ -81,6 +84,7 @@ void World::start_engine() {
   config.start_wait = std::chrono::milliseconds(2000);
   config.retry_delay = std::chrono::milliseconds(20);
   config.propose_delay = std::chrono::milliseconds(20);
+  config.ask_wait = kAskWait;
   config.clear_interval = std::chrono::milliseconds(60);
   config.peer_timeout = std::chrono::milliseconds(swarm_.timeouts ? 300 : 0);
   for (MemberIndex i = 0; i < members_.size(); ++i) {
@@ -119,6 +123,17 @@ void World::feed(Host& host, Event event) {
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     const std::string& name = members_[lost->member]->name();
     if (host.serving && grant_.members.at(name) == MemberMode::rw) host.lost[name] = true;
+    if (host.serving && lost->reason == PeerRefusal::none &&
+        members_[lost->member]->disk().floor.epoch > host.epoch) {
+      host.fenced[lost->member] = true;
+    }
+  }
+  if (const auto* refused = std::get_if<PeerRefused>(&event); refused != nullptr && host.serving) {
+    host.asked[refused->member] = true;
+    if (refused->reason != PeerRefusal::none) {  // a member that is down has no word
+      host.told[refused->member] = true;
+      ++counts_.learned;
+    }
   }
   if (const auto* confirmed = std::get_if<MembershipConfirmed>(&event)) {
     for (const auto& [name, mode] : host.proposed[confirmed->proposal].members) {
@@ -142,6 +157,7 @@ void World::perform_one(Host& host, Action& action) {
     return nullptr;
   };
   if (auto* connect = std::get_if<Connect>(&action)) {
+    if (host.serving) on_question(host, connect->member);
     auto connection = std::make_unique<Connection>();
     connection->engine = host.id;
     connection->member = connect->member;
@@ -172,6 +188,7 @@ void World::perform_one(Host& host, Action& action) {
   } else if (auto* exit = std::get_if<Exit>(&action)) {
     log(fmt::format("engine {} exits: {}", host.id, exit->message));
     if (exit->reason == ExitReason::superseded && host.epoch == grant_epoch_) fail("superseded by nobody");
+    if (exit->reason == ExitReason::faulted && host.serving) on_fault(host);
     if (exit->reason == ExitReason::drained && host.serving) {
       for (const auto& [cookie, request] : requests_) {
         if (request.engine == host.id) fail("a drained engine left a request without an answer");
@@ -213,7 +230,7 @@ void World::read_hello(Connection& connection) {
     other->inbox.clear();
     while (work_one(*other)) {
     }
-    const bool newer = connection.hello.epoch > other->hello.epoch;
+    const bool newer = connection.hello.epoch > other->hello.epoch && !(swarm_.lost_farewells && chance(70));
     close_member_side(*other, newer ? PeerRefusal::superseded : PeerRefusal::none, false);
   }
   connection.hello_pending = false;

@@ -38,13 +38,16 @@ struct Swarm {
   bool snapshots = false;
   bool restarts = false;  // clean shutdown and start
   bool timeouts = false;
+  bool lost_farewells = false;  // a fenced engine does not hear why its link ends
   std::uint32_t members = 3;
   std::uint32_t fault_percent = 2;
 };
 
+inline constexpr Instant kAskWait = std::chrono::milliseconds(200);
+
 struct WorldCounts {
   std::uint64_t steps = 0, acknowledged = 0, reads = 0, starts = 0, faults = 0, proposals = 0, snapshots = 0,
-                fresh_starts = 0, cleared = 0;
+                fresh_starts = 0, cleared = 0, questions = 0, learned = 0;
   void add(const WorldCounts& other);
 };
 
@@ -75,6 +78,10 @@ class World {
     bool alive = true;
     bool serving = false;
     bool leaving = false;
+    std::map<MemberIndex, bool> fenced;  // by a newer engine, and lost without a word
+    std::map<MemberIndex, bool> asked;   // whether it was superseded; true: answered
+    std::map<MemberIndex, bool> told;    // answered that there is a newer engine
+    Instant asked_at{0};
     std::map<std::string, bool> lost;       // seen lost, ERR not confirmed
     std::map<MemberIndex, bool> reachable;  // continuous and reachable since this engine began
     std::deque<Propose> to_grant;
@@ -121,6 +128,8 @@ class World {
   void on_acknowledged(Host& host, const Request& request);
   void on_read(const Request& request, const ClientReply& reply);
   void on_serve(Host& host, const Serve& serve);
+  void on_question(Host& host, MemberIndex member);
+  void on_fault(const Host& host) const;
   void on_command_done(Host& host, const CommandDone& done);
   void check_clean_regions() const;
   void check_layers() const;

@@ -31,15 +31,17 @@ TEST(EngineWorld, AcknowledgedWritesSurviveEverySeed) {
   }
   fmt::print(
       "{} seeds from {}: {} steps, {} starts ({} without a continuous member), {} faults, {} proposals, {} "
-      "acknowledged, {} reads, {} commands\n",
+      "acknowledged, {} reads, {} commands, {} questions ({} answered superseded)\n",
       count, first, total.steps, total.starts, total.fresh_starts, total.faults, total.proposals,
-      total.acknowledged, total.reads, total.snapshots);
+      total.acknowledged, total.reads, total.snapshots, total.questions, total.learned);
   if (count < 100) return;
   // A world in which nothing happens would prove nothing.
   EXPECT_GT(total.acknowledged, count * 10);
   EXPECT_GT(total.starts, count);
   EXPECT_GT(total.proposals, count);
   EXPECT_GT(total.fresh_starts, count / 2);
+  EXPECT_GT(total.questions, count / 4);
+  EXPECT_GT(total.learned, count / 20);
 }
 
 }  // namespace moor::block::engine::test
