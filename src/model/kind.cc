@@ -1,0 +1,169 @@
+#include "model/kind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/jsonpath.h"
+#include "model/names.h"
+#include "model/validate.h"
+
+namespace moor::model {
+namespace {
+
+constexpr std::size_t kMaxUnknown = 32;
+
+void default_struct(const StructSchema& schema, Json& object);
+
+// Null where null means nothing is dropped, as Kubernetes does before it fills in a default.
+void default_value(const Schema& schema, Json& value) {
+  switch (schema.type) {
+    case SchemaType::object:
+      if (value.is_object()) default_struct(*schema.object, value);
+      return;
+    case SchemaType::list:
+      for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
+        default_value(*schema.items, value.at(i));
+      return;
+    case SchemaType::map:
+      for (std::size_t i = 0; value.is_object() && i < value.size(); ++i)
+        default_value(*schema.items, value.value_at(i));
+      return;
+    case SchemaType::string:
+      if ((schema.format == Format::int64_string || schema.format == Format::quantity) && value.is_number())
+        value = to_text(value);
+      return;
+    default:
+      return;
+  }
+}
+
+void default_struct(const StructSchema& schema, Json& object) {
+  for (const FieldSchema& field : schema.fields) {
+    Json* value = object.find(field.name);
+    if (value != nullptr && value->is_null() && !field.schema.nullable) {
+      object.erase(field.name);
+      value = nullptr;
+    }
+    if (value == nullptr && field.default_value) value = &object.set(field.name, *field.default_value);
+    if (value != nullptr) default_value(field.schema, *value);
+  }
+}
+
+// Walks the fields that no schema describes; visit(path) for each, and drops them when asked to.
+class UnknownWalk {
+ public:
+  UnknownWalk(bool drop, std::vector<std::string>* found) : drop_(drop), found_(found) {}
+
+  void object(const StructSchema& schema, Json& value, const std::string& path) {
+    if (!value.is_object()) return;
+    for (std::size_t i = 0; i < value.size();) {
+      const std::string key(value.key_at(i));
+      const std::string here = path.empty() ? key : fmt::format("{}.{}", path, key);
+      const FieldSchema* field = schema.find(key);
+      if (field == nullptr && !schema.preserve_unknown) {
+        if (found_ != nullptr && found_->size() < kMaxUnknown) found_->push_back(here);
+        if (drop_) {
+          value.erase(key);
+          continue;
+        }
+      }
+      if (field != nullptr) any(field->schema, value.value_at(i), here);
+      ++i;
+    }
+  }
+
+ private:
+  void any(const Schema& schema, Json& value, const std::string& path) {
+    if (schema.type == SchemaType::object) {
+      object(*schema.object, value, path);
+    } else if (schema.type == SchemaType::list && value.is_array()) {
+      for (std::size_t i = 0; i < value.size(); ++i)
+        any(*schema.items, value.at(i), fmt::format("{}[{}]", path, i));
+    } else if (schema.type == SchemaType::map && value.is_object()) {
+      for (std::size_t i = 0; i < value.size(); ++i)
+        any(*schema.items, value.value_at(i), fmt::format("{}.{}", path, value.key_at(i)));
+    }
+  }
+
+  bool drop_;
+  std::vector<std::string>* found_;
+};
+
+}  // namespace
+
+std::string KindInfo::api_version() const {
+  return group.empty() ? std::string(version) : fmt::format("{}/{}", group, version);
+}
+
+std::string KindInfo::list_kind() const {
+  return fmt::format("{}List", kind);
+}
+
+std::string KindInfo::qualified_resource() const {
+  return group.empty() ? std::string(plural) : fmt::format("{}.{}", plural, group);
+}
+
+Causes KindInfo::validate(const Json& object) const {
+  Causes causes;
+  check_struct(*schema, object, "", causes);
+  if (const Json* metadata = object.find("metadata"); metadata != nullptr && metadata->is_object())
+    check_metadata(*this, *metadata, causes);
+  else if (causes.empty())
+    causes.push_back(required("metadata"));
+  // The kind's rules read typed fields: they make sense only once the types are right.
+  if (causes.empty() && check != nullptr) causes = check(object);
+  return causes;
+}
+
+Causes KindInfo::validate_update(const Json& before, const Json& after) const {
+  Causes causes;
+  check_immutable(*schema, before, after, "", causes);
+  const Json* was = before.find("metadata");
+  const Json* is = after.find("metadata");
+  if (was != nullptr && is != nullptr) check_metadata_update(*was, *is, causes);
+  if (causes.empty() && check_update != nullptr) causes = check_update(before, after);
+  return causes;
+}
+
+void KindInfo::set_defaults(Json& object) const {
+  if (!object.is_object()) return;
+  default_struct(*schema, object);
+  if (fill != nullptr) fill(object);
+}
+
+void KindInfo::prune(Json& object) const {
+  UnknownWalk(true, nullptr).object(*schema, object, "");
+}
+
+std::vector<std::string> KindInfo::unknown_fields(const Json& object) const {
+  std::vector<std::string> found;
+  // The walk without dropping does not write; it shares its code with the one that does.
+  UnknownWalk(false, &found).object(*schema, const_cast<Json&>(object), "");
+  return found;
+}
+
+bool KindInfo::is_selectable(std::string_view field) const {
+  return field == "metadata.name" || field == "metadata.namespace" ||
+         std::find(selectable_fields.begin(), selectable_fields.end(), field) != selectable_fields.end();
+}
+
+std::string KindInfo::field_value(const Json& object, std::string_view field) const {
+  const Json* at = &object;
+  while (at != nullptr && !field.empty()) {
+    const std::size_t dot = std::min(field.find('.'), field.size());
+    at = at->find(field.substr(0, dot));
+    field.remove_prefix(std::min(dot + 1, field.size()));
+  }
+  return at == nullptr || at->is_null() ? std::string() : plain_text(*at);
+}
+
+std::string unknown_field_message(std::string_view path) {
+  return fmt::format("unknown field \"{}\"", path);
+}
+
+std::string duplicate_field_message(std::string_view path) {
+  return fmt::format("duplicate field \"{}\"", path);
+}
+
+}  // namespace moor::model

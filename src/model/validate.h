@@ -1,0 +1,17 @@
+// Checks a Json value against its schema: types, required fields, enumerations, bounds, formats, unique list
+// keys. Unknown fields are no concern here (see KindInfo::unknown_fields).
+#pragma once
+
+#include <string>
+
+#include "model/cause.h"
+#include "model/schema.h"
+
+namespace moor::model {
+
+void check_struct(const StructSchema& schema, const Json& object, const std::string& path, Causes& causes);
+// Fields marked immutable that differ; both objects fit the schema.
+void check_immutable(const StructSchema& schema, const Json& before, const Json& after,
+                     const std::string& path, Causes& causes);
+
+}  // namespace moor::model
