@@ -1,0 +1,176 @@
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace moor::http::test {
+namespace {
+
+using std::chrono::hours;
+
+Validity valid_now() {
+  return Validity::days_from(RealClock().wall(), 1);
+}
+
+// Two authorities of the same name, so that only the signature tells them apart.
+struct Authorities {
+  Identity ours = make_authority("mooring CA", valid_now()).value();
+  Identity foreign = make_authority("mooring CA", valid_now()).value();
+
+  static const Authorities& get() {
+    static const Authorities made;
+    return made;
+  }
+};
+
+Identity client_identity(const Identity& authority, Validity validity = valid_now()) {
+  return issue_certificate(authority,
+                           {CertificateUse::client, "node-1", {"system:nodes", "b"}, {}, {}, validity})
+      .value();
+}
+
+std::shared_ptr<const TlsContext> server_context(ClientCertificates mode = ClientCertificates::optional,
+                                                 Validity validity = valid_now()) {
+  const auto& authority = Authorities::get().ours;
+  const auto identity =
+      issue_certificate(authority,
+                        {CertificateUse::server, "moord", {}, {"localhost"}, {"127.0.0.1"}, validity})
+          .value();
+  return TlsContext::server({identity.certificate_pem, identity.key_pem, authority.certificate_pem, mode})
+      .value();
+}
+
+struct Tls {
+  explicit Tls(std::shared_ptr<const TlsContext> context, ServerOptions options = {})
+      : server(std::move(options), {{"127.0.0.1:0", std::move(context)}}) {}
+  Result<Response> ask(std::optional<Identity> identity, const std::string& path = "/info",
+                       const std::string& server_name = {}) {
+    ClientOptions options{server.url(), {}, {}};
+    options.tls.ca_pem = Authorities::get().ours.certificate_pem;
+    options.tls.server_name = server_name;
+    if (identity) {
+      options.tls.certificate_pem = identity->certificate_pem;
+      options.tls.key_pem = identity->key_pem;
+    }
+    return TestClient(options).send(Request::to(Method::get, path));
+  }
+  TestServer server;
+};
+
+TEST(Tls, TellsTheHandlerWhoTheClientIs) {
+  Tls tls(server_context());
+  EXPECT_EQ(tls.ask(std::nullopt)->body, "tls=true\n");
+  EXPECT_EQ(tls.ask(client_identity(Authorities::get().ours))->body,
+            "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n");
+}
+
+TEST(Tls, EndsTheConnectionOfInvalidCertificates) {
+  Tls tls(server_context());
+  const auto& authorities = Authorities::get();
+  const WallTime now = RealClock().wall();
+  const Validity past{{now.since_epoch - hours(48)}, {now.since_epoch - hours(24)}};
+  const Validity future{{now.since_epoch + hours(24)}, {now.since_epoch + hours(48)}};
+  const auto server_use =
+      issue_certificate(authorities.ours, {CertificateUse::server, "node-1", {}, {}, {}, valid_now()});
+  for (const auto& identity : {client_identity(authorities.foreign), client_identity(authorities.ours, past),
+                               client_identity(authorities.ours, future), *server_use}) {
+    const auto answer = tls.ask(identity);
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.code(), Errc::unauthorized) << answer.error().message;
+  }
+  EXPECT_EQ(tls.server.stats().requests, 0U);
+  EXPECT_EQ(tls.server.stats().handshakes_failed, 4U);
+}
+
+TEST(Tls, FlagsInvalidCertificatesWhereToldTo) {
+  Tls tls(server_context(ClientCertificates::flagged));
+  EXPECT_EQ(tls.ask(client_identity(Authorities::get().foreign))->body,
+            "tls=true\ncn=node-1 verified=false\no=system:nodes\no=b\n");
+  EXPECT_EQ(tls.ask(client_identity(Authorities::get().ours))->body,
+            "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n");
+  EXPECT_EQ(tls.ask(std::nullopt)->body, "tls=true\n");
+}
+
+TEST(Tls, DemandsACertificateWhereToldTo) {
+  Tls tls(server_context(ClientCertificates::required));
+  EXPECT_TRUE(tls.ask(std::nullopt).is(Errc::unauthorized));
+  EXPECT_EQ(tls.ask(client_identity(Authorities::get().ours))->status, 200);
+  Tls none(server_context(ClientCertificates::none));
+  EXPECT_EQ(none.ask(client_identity(Authorities::get().foreign))->body, "tls=true\n");
+}
+
+TEST(Tls, ClientRefusesTheWrongServer) {
+  Tls tls(server_context());
+  EXPECT_TRUE(tls.ask(std::nullopt, "/info", "localhost").ok());
+  EXPECT_TRUE(tls.ask(std::nullopt, "/info", "other.example").is(Errc::unauthorized));
+  EXPECT_TRUE(tls.ask(std::nullopt, "/info", "127.0.0.2").is(Errc::unauthorized));
+  ClientOptions foreign{tls.server.url(), {}, {}};
+  foreign.tls.ca_pem = Authorities::get().foreign.certificate_pem;
+  EXPECT_TRUE(TestClient(foreign).send(Request::to(Method::get, "/info")).is(Errc::unauthorized));
+  foreign.tls.verify = false;
+  EXPECT_TRUE(TestClient(foreign).send(Request::to(Method::get, "/info")).ok());
+  const WallTime now = RealClock().wall();
+  Tls expired(server_context(ClientCertificates::none,
+                             {{now.since_epoch - hours(48)}, {now.since_epoch - hours(24)}}));
+  EXPECT_TRUE(expired.ask(std::nullopt).is(Errc::unauthorized));
+}
+
+TEST(Tls, CarriesLargeBodiesAndStreamsBothWays) {
+  Tls tls(server_context());
+  ClientOptions options{tls.server.url(), {}, {}};
+  options.tls.ca_pem = Authorities::get().ours.certificate_pem;
+  TestClient client(options);
+  const std::string body(2'500'000, 'b');
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.send(Request::to(Method::post, "/echo", body))->body, "POST [echo]\n" + body);
+    EXPECT_EQ(client.send(Request::to(Method::get, "/shared"))->body.size(), 1024U * 1024);
+    auto stream = client.open(Request::to(Method::get, "/stream?count=50")).value();
+    for (int line = 0; line < 50; ++line)
+      EXPECT_EQ(client.next_line(*stream).value(), "line " + std::to_string(line));
+    EXPECT_EQ(client.next_line(*stream).value(), std::nullopt);
+  }
+  EXPECT_EQ(tls.server.stats().accepted, 1U);
+}
+
+TEST(Tls, StreamsNoticeThatTheirClientHasGoneAndEndAtShutdown) {
+  Tls tls(server_context());
+  ClientOptions options{tls.server.url(), {}, {}};
+  options.tls.ca_pem = Authorities::get().ours.certificate_pem;
+  TestClient client(options);
+  auto stream = client.open(Request::to(Method::get, "/watch")).value();
+  stream.reset();
+  EXPECT_EQ(tls.server.handler().wait_event("watch ended"), "the client has gone");
+  stream = client.open(Request::to(Method::get, "/watch")).value();
+  EXPECT_EQ(client.next_line(*stream).value(), "first");
+  tls.server.handler().wait_event("watching", 2);
+  tls.server.begin_stop(kPatience);
+  EXPECT_EQ(client.next_line(*stream).value(), "last");
+  EXPECT_EQ(client.next_line(*stream).value(), std::nullopt);
+}
+
+TEST(Tls, CutsHandshakesThatStall) {
+  Tls tls(server_context(), quick_options());
+  RawClient silent(tls.server.port());
+  RawClient half(tls.server.port());
+  half.send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));
+  RawClient plain(tls.server.port());
+  plain.send(get("/info"));
+  silent.read_to_end();
+  half.read_to_end();
+  plain.read_to_end();
+  EXPECT_TRUE(tls.server.wait_stats([](const ServerStats& stats) {
+    return stats.connections == 0 && stats.handshakes_failed == 3 && stats.requests == 0;
+  }));
+}
+
+TEST(Tls, RefusesKeysThatDoNotFit) {
+  const auto& authority = Authorities::get().ours;
+  const auto one = client_identity(authority);
+  const auto two = client_identity(authority);
+  EXPECT_TRUE(
+      TlsContext::server({one.certificate_pem, two.key_pem, authority.certificate_pem}).is(Errc::invalid));
+  EXPECT_TRUE(TlsContext::server({one.certificate_pem, one.key_pem, "nonsense"}).is(Errc::invalid));
+  EXPECT_TRUE(TlsContext::client({"nonsense", {}, {}, {}}).is(Errc::invalid));
+}
+
+}  // namespace
+}  // namespace moor::http::test
