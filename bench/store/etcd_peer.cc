@@ -1,0 +1,101 @@
+#include "bench/store/etcd_peer.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/assert.h"
+#include "bench/store/fill.h"
+#include "store/etcd/etcd.grpc.pb.h"
+
+namespace moor::bench {
+namespace {
+
+int free_port() {
+  const int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  MOOR_ASSERT(bind(handle, reinterpret_cast<sockaddr*>(&address), length) == 0);
+  MOOR_ASSERT(getsockname(handle, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  close(handle);
+  return ntohs(address.sin_port);
+}
+
+pid_t start_etcd(const std::string& directory, int client_port, int peer_port) {
+  const std::string client = fmt::format("http://127.0.0.1:{}", client_port);
+  const std::string peer = fmt::format("http://127.0.0.1:{}", peer_port);
+  const std::string cluster = "default=" + peer;
+  const std::string data = directory + "/etcd";
+  const pid_t child = fork();
+  if (child != 0) return child;
+  const int nowhere = open("/dev/null", O_RDWR);
+  dup2(nowhere, STDOUT_FILENO);
+  dup2(nowhere, STDERR_FILENO);
+  execlp("etcd", "etcd", "--data-dir", data.c_str(), "--listen-client-urls", client.c_str(),
+         "--advertise-client-urls", client.c_str(), "--listen-peer-urls", peer.c_str(),
+         "--initial-advertise-peer-urls", peer.c_str(), "--initial-cluster", cluster.c_str(),
+         static_cast<char*>(nullptr));
+  _exit(127);
+}
+
+}  // namespace
+
+EtcdServer::EtcdServer(const std::string& directory) {
+  const int port = free_port();
+  endpoint_ = fmt::format("127.0.0.1:{}", port);
+  process_ = start_etcd(directory, port, free_port());
+  MOOR_ASSERT(process_ > 0);
+  auto channel = grpc::CreateChannel(endpoint_, grpc::InsecureChannelCredentials());
+  MOOR_ASSERT(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(15)),
+              "etcd did not come up: is etcd-server installed (tools/packages test)?");
+  // It listens before it has a leader; the first put waits for one.
+  const auto first = run_etcd_puts(endpoint_, 1, 0.01, 16);
+  MOOR_ASSERT(!first.empty());
+}
+
+EtcdServer::~EtcdServer() {
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+std::vector<Duration> run_etcd_puts(const std::string& endpoint, std::size_t writers, double seconds,
+                                    std::size_t value_bytes) {
+  // One channel, as a server of ours would have; each writer is a thread with a synchronous stub.
+  auto channel = grpc::CreateChannel(endpoint, grpc::InsecureChannelCredentials());
+  const RealClock clock;
+  const TimePoint end = clock.now() + std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  std::vector<std::vector<Duration>> latencies(writers);
+  std::vector<std::thread> threads;
+  for (std::size_t writer = 0; writer < writers; ++writer) {
+    threads.emplace_back([&, writer] {
+      const auto stub = etcdserverpb::KV::NewStub(channel);
+      for (std::size_t i = 0; clock.now() < end; ++i) {
+        etcdserverpb::PutRequest request;
+        request.set_key(fmt::format("bench/w{}/{:08}", writer, i));
+        request.set_value(object_value(i, value_bytes));
+        etcdserverpb::PutResponse response;
+        grpc::ClientContext context;
+        const TimePoint start = clock.now();
+        const auto status = stub->Put(&context, request, &response);
+        MOOR_ASSERT(status.ok(), "etcd put failed: {}", status.error_message());
+        latencies[writer].push_back(clock.now() - start);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Duration> all;
+  for (const auto& some : latencies) all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+}  // namespace moor::bench

@@ -1,0 +1,32 @@
+// The peer: plain puts to an etcd of our own on this machine, through the same gRPC library that our store
+// uses.
+#pragma once
+
+#include <sys/types.h>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace moor::bench {
+
+// Debian's etcd with its data below a directory, on free loopback ports; killed when this goes away. Asserts
+// when it does not come up.
+class EtcdServer {
+ public:
+  explicit EtcdServer(const std::string& directory);
+  ~EtcdServer();
+  EtcdServer(const EtcdServer&) = delete;
+  EtcdServer& operator=(const EtcdServer&) = delete;
+  const std::string& endpoint() const { return endpoint_; }  // host:port
+
+ private:
+  std::string endpoint_;
+  pid_t process_ = -1;
+};
+
+// `writers` clients put one after the other for so long; answers every latency.
+std::vector<Duration> run_etcd_puts(const std::string& endpoint, std::size_t writers, double seconds,
+                                    std::size_t value_bytes);
+
+}  // namespace moor::bench
