@@ -48,8 +48,21 @@ struct Refusal {
   std::optional<int> retry_after_seconds;
 };
 
+// A value or a Refusal; an Error from below becomes a Refusal without a reason of its own. TRY and CO_TRY
+// pass it up.
 template <class T>
-using Answer = tl::expected<T, Refusal>;
+class [[nodiscard]] Answer : public tl::expected<T, Refusal> {
+  using Base = tl::expected<T, Refusal>;
+
+ public:
+  using value_type = T;
+  using Base::Base;
+  Answer(Refusal refusal) : Base(tl::unexpect, std::move(refusal)) {}                 // NOLINT
+  Answer(Error error) : Base(tl::unexpect, Refusal{std::move(error), {}, {}, {}}) {}  // NOLINT
+
+  bool ok() const { return this->has_value(); }
+  bool is(Errc code) const { return !ok() && this->error().error.code == code; }
+};
 
 enum class FieldValidation { ignore, warn, strict };
 enum class PatchType { json, merge, strategic, apply };

@@ -89,11 +89,12 @@ void write_entries(Json& object, Entries entries) {
     if (a.time != b.time) return a.time < b.time;
     return a.manager < b.manager;
   });
-  Json& metadata = object["metadata"];
   if (entries.empty()) {
-    metadata.erase("managedFields");
+    if (Json* metadata = object.find("metadata")) metadata->erase("managedFields");
     return;
   }
+  Json& metadata = object["metadata"];
+  if (!metadata.is_object()) metadata = Json::object();
   Json list = Json::array();
   for (const Entry& entry : entries) {
     Json json = Json::object({{"manager", entry.manager},
