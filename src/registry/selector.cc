@@ -229,4 +229,55 @@ Result<FieldSelector> FieldSelector::parse(std::string_view text) {
   return selector;
 }
 
+std::string LabelSelector::to_text() const {
+  std::string text;
+  for (const Requirement& requirement : requirements_) {
+    if (!text.empty()) text += ",";
+    const auto first = [&]() -> const std::string& { return requirement.values.front(); };
+    switch (requirement.op) {
+      case Operator::exists:
+        text += requirement.key;
+        break;
+      case Operator::absent:
+        text += fmt::format("!{}", requirement.key);
+        break;
+      case Operator::equal:
+        text += fmt::format("{}={}", requirement.key, first());
+        break;
+      case Operator::not_equal:
+        text += fmt::format("{}!={}", requirement.key, first());
+        break;
+      case Operator::greater:
+        text += fmt::format("{}>{}", requirement.key, first());
+        break;
+      case Operator::less:
+        text += fmt::format("{}<{}", requirement.key, first());
+        break;
+      case Operator::in:
+      case Operator::not_in:
+        text += fmt::format("{} {} ({})", requirement.key, requirement.op == Operator::in ? "in" : "notin",
+                            fmt::join(requirement.values, ","));
+        break;
+    }
+  }
+  return text;
+}
+
+std::string FieldSelector::to_text() const {
+  std::string text;
+  const auto add_escaped = [&text](const std::string& part) {
+    for (const char c : part) {
+      if (c == '\\' || c == ',' || c == '=') text.push_back('\\');
+      text.push_back(c);
+    }
+  };
+  for (const Requirement& requirement : requirements_) {
+    if (!text.empty()) text += ",";
+    add_escaped(requirement.field);
+    text += requirement.equal ? "=" : "!=";
+    add_escaped(requirement.value);
+  }
+  return text;
+}
+
 }  // namespace moor::registry

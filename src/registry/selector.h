@@ -23,6 +23,7 @@ class LabelSelector {
   // Errc::invalid with the place that is wrong. "" selects everything.
   static Result<LabelSelector> parse(std::string_view text);
   bool matches(const Json* labels) const;  // null, or not an object: no labels
+  std::string to_text() const;             // parse() reads it back
   bool empty() const { return requirements_.empty(); }
   const std::vector<Requirement>& requirements() const { return requirements_; }
 
@@ -40,6 +41,7 @@ class FieldSelector {
   };
 
   static Result<FieldSelector> parse(std::string_view text);
+  std::string to_text() const;  // parse() reads it back
   bool empty() const { return requirements_.empty(); }
   const std::vector<Requirement>& requirements() const { return requirements_; }
 

@@ -52,5 +52,13 @@ TEST(FieldSelector, RefusesWhatItCannotRead) {
     EXPECT_TRUE(FieldSelector::parse(bad).is(Errc::invalid)) << bad;
 }
 
+TEST(Selectors, PrintAsTheyAreRead) {
+  for (const char* text :
+       {"", "app", "!app", "app=db", "app!=db", "app in (a,b)", "app notin (a)", "n>4,n<6", "a="})
+    EXPECT_EQ(LabelSelector::parse(text)->to_text(), text);
+  for (const char* text : {"", "metadata.name=v1", R"(a=x\,y\=z\\,b!=c)", "a="})
+    EXPECT_EQ(FieldSelector::parse(text)->to_text(), text);
+}
+
 }  // namespace
 }  // namespace moor::registry
