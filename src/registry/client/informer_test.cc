@@ -97,7 +97,7 @@ class Informing : public World {
     ASSERT_TRUE(wait(informer_.wait_synced({})).ok());
   }
   std::vector<std::string> heard() {
-    executor_.advance(std::chrono::minutes(2));
+    executor_.advance(std::chrono::minutes(5));  // longer than the longest pauses together
     return std::exchange(log_, {});
   }
   bool agrees() {
