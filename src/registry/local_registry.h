@@ -22,7 +22,8 @@
 namespace moor::registry {
 
 struct LocalRegistryOptions {
-  store::CacheOptions cache;
+  // The ring of recent changes holds decoded objects, some five times the size of the text that it counts.
+  store::CacheOptions cache = {.hub = {.ring_bytes = 4u << 20}};
   // How long a call waits for the cache to reach a revision that the store already has.
   Duration wait_limit = std::chrono::seconds(10);
 };

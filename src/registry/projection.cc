@@ -52,7 +52,7 @@ Result<Json> decode_stored(std::string_view bytes, store::Revision revision) {
   return object;
 }
 
-std::string encode_stored(Json object) {
+std::string encode_stored(Json& object) {
   if (Json* metadata = object.find("metadata")) metadata->erase("resourceVersion");
   return to_text(object);
 }

@@ -30,6 +30,6 @@ bool is_indexed(const model::KindInfo& kind, std::string_view field);
 
 // From and to what the store keeps: the object's text without its resourceVersion, which is the revision.
 Result<Json> decode_stored(std::string_view bytes, store::Revision revision);
-std::string encode_stored(Json object);
+std::string encode_stored(Json& object);  // takes the resourceVersion out
 
 }  // namespace moor::registry

@@ -204,11 +204,17 @@ void track_write(const model::KindInfo& kind, const Json* before, Json& after, c
   const bool reset = sent != nullptr && sent->is_array() && before != nullptr &&
                      (sent->empty() || (sent->size() == 1 && sent->at(0).empty()));
   Entries entries = before == nullptr || reset ? Entries() : read_entries(*before);
-  Json old = before == nullptr ? Json::object() : *before;
-  if (Json* metadata = old.find("metadata")) metadata->erase("managedFields");
-  if (Json* metadata = after.find("metadata")) metadata->erase("managedFields");
-
-  const Differences differences = compare(old, after, *kind.schema);
+  const Json* kept = before == nullptr ? nullptr : before->find_path({"metadata", "managedFields"});
+  Differences differences;
+  if (before != nullptr && sent != nullptr && kept != nullptr && *sent == *kept) {
+    // The usual case: the same list on both sides is no difference, and nothing need be copied.
+    differences = compare(*before, after, *kind.schema);
+  } else {
+    Json old = before == nullptr ? Json::object() : *before;
+    if (Json* metadata = old.find("metadata")) metadata->erase("managedFields");
+    if (Json* metadata = after.find("metadata")) metadata->erase("managedFields");
+    differences = compare(old, after, *kind.schema);
+  }
   FieldSet changed = changed_places(differences);
   keep_reachable(kind, writer.subresource, changed);
   for (Entry& entry : entries) {

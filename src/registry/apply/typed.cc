@@ -80,8 +80,10 @@ void diff_fields(const Json& before, const Json& after, const Schema* schema, Fi
                  Differences& found) {
   for (std::size_t i = 0; i < before.size(); ++i) {
     const std::string_view key = before.key_at(i);
+    const Json* now = after.find(key);
+    if (now != nullptr && *now == before.value_at(i)) continue;  // most of an object, most of the time
     path.push_back(field_element(key));
-    diff(&before.value_at(i), after.find(key), member_schema(schema, key), path, found);
+    diff(&before.value_at(i), now, member_schema(schema, key), path, found);
     path.pop_back();
   }
   for (std::size_t i = 0; i < after.size(); ++i) {
