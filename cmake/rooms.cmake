@@ -73,18 +73,45 @@ function(moor_test)
       set_tests_properties(${TEST_NAME} PROPERTIES ENVIRONMENT "${TEST_ENV}")
     endif()
   else()
-    gtest_discover_tests(${TEST_NAME} DISCOVERY_MODE PRE_TEST
+    gtest_discover_tests(${TEST_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
                          PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${TEST_ENV}")
   endif()
 endfunction()
 
-# A program of ours: build/<preset>/bin/<name>
+# A program of ours: build/<preset>/bin/<name>; `programs` builds them all and nothing else. With TEST it is one that a
+# test starts: it lies beside the tests and is not among the programs.
+add_custom_target(programs)
 function(moor_program)
-  cmake_parse_arguments(PROGRAM "" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(PROGRAM "TEST" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
   add_executable(${PROGRAM_NAME} ${PROGRAM_SOURCES})
   foreach(dep ${PROGRAM_DEPS})
     moor_target_of(${dep} dep_target)
     target_link_libraries(${PROGRAM_NAME} PRIVATE ${dep_target})
   endforeach()
   target_link_libraries(${PROGRAM_NAME} PRIVATE ${PROGRAM_LIBS})
+  if(PROGRAM_TEST)
+    set_target_properties(${PROGRAM_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  else()
+    add_dependencies(programs ${PROGRAM_NAME})
+  endif()
+endfunction()
+
+# A libFuzzer target, built with MOOR_FUZZ (preset clang): build/<preset>/fuzz/<name> [-max_total_time=60] CORPUS
+# The rooms it links are instrumented too, so that it can steer by their branches.
+function(moor_fuzz)
+  if(NOT MOOR_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(FUZZ "" "NAME;ENTRY" "SOURCES;DEPS" ${ARGN})
+  add_executable(fuzz_${FUZZ_NAME} ${FUZZ_SOURCES})
+  foreach(dep ${FUZZ_DEPS})
+    moor_target_of(${dep} dep_target)
+    target_link_libraries(fuzz_${FUZZ_NAME} PRIVATE ${dep_target})
+  endforeach()
+  if(FUZZ_ENTRY)
+    target_compile_definitions(fuzz_${FUZZ_NAME} PRIVATE MOOR_FUZZ_ENTRY=${FUZZ_ENTRY})
+  endif()
+  target_include_directories(fuzz_${FUZZ_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz)
+  target_link_options(fuzz_${FUZZ_NAME} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(fuzz_${FUZZ_NAME} PROPERTIES OUTPUT_NAME ${FUZZ_NAME} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()

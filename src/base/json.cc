@@ -91,22 +91,14 @@ Json Json::array(std::initializer_list<Json> items) {
 
 Json::Kind Json::kind() const {
   switch (of(*this).kind()) {
-    case bj::kind::null:
-      return Kind::null;
-    case bj::kind::bool_:
-      return Kind::boolean;
-    case bj::kind::int64:
-      return Kind::int64;
-    case bj::kind::uint64:
-      return Kind::uint64;
-    case bj::kind::double_:
-      return Kind::number;
-    case bj::kind::string:
-      return Kind::string;
-    case bj::kind::array:
-      return Kind::array;
-    case bj::kind::object:
-      return Kind::object;
+    case bj::kind::null: return Kind::null;
+    case bj::kind::bool_: return Kind::boolean;
+    case bj::kind::int64: return Kind::int64;
+    case bj::kind::uint64: return Kind::uint64;
+    case bj::kind::double_: return Kind::number;
+    case bj::kind::string: return Kind::string;
+    case bj::kind::array: return Kind::array;
+    case bj::kind::object: return Kind::object;
   }
   return Kind::null;
 }

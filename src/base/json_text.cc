@@ -67,32 +67,18 @@ struct Printer {
 
   void print(const bj::value& value, int depth) {
     switch (value.kind()) {
-      case bj::kind::null:
-        out += "null";
-        break;
-      case bj::kind::bool_:
-        out += value.get_bool() ? "true" : "false";
-        break;
-      case bj::kind::int64:
-        append_integer(out, value.get_int64());
-        break;
-      case bj::kind::uint64:
-        append_integer(out, value.get_uint64());
-        break;
-      case bj::kind::double_:
-        append_double(out, value.get_double());
-        break;
+      case bj::kind::null: out += "null"; break;
+      case bj::kind::bool_: out += value.get_bool() ? "true" : "false"; break;
+      case bj::kind::int64: append_integer(out, value.get_int64()); break;
+      case bj::kind::uint64: append_integer(out, value.get_uint64()); break;
+      case bj::kind::double_: append_double(out, value.get_double()); break;
       case bj::kind::string: {
         const auto& text = value.get_string();
         append_json_string(out, {text.data(), text.size()});
         break;
       }
-      case bj::kind::array:
-        print_array(value.get_array(), depth);
-        break;
-      case bj::kind::object:
-        print_object(value.get_object(), depth);
-        break;
+      case bj::kind::array: print_array(value.get_array(), depth); break;
+      case bj::kind::object: print_object(value.get_object(), depth); break;
     }
   }
 };
@@ -262,21 +248,11 @@ void append_json_string(std::string& out, std::string_view text) {
     out.append(text, plain, i - plain);
     plain = i + 1;
     switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
       default:
         out += "\\u00";
         out.push_back(kHex[c >> 4]);

@@ -7,34 +7,20 @@ namespace moor {
 
 std::string_view to_string(Errc code) {
   switch (code) {
-    case Errc::not_found:
-      return "not found";
-    case Errc::already_exists:
-      return "already exists";
-    case Errc::conflict:
-      return "conflict";
-    case Errc::invalid:
-      return "invalid";
-    case Errc::unauthorized:
-      return "unauthorized";
-    case Errc::forbidden:
-      return "forbidden";
-    case Errc::expired:
-      return "expired";
-    case Errc::exhausted:
-      return "exhausted";
-    case Errc::unavailable:
-      return "unavailable";
-    case Errc::timed_out:
-      return "timed out";
-    case Errc::cancelled:
-      return "cancelled";
-    case Errc::corrupt:
-      return "corrupt";
-    case Errc::unsupported:
-      return "unsupported";
-    case Errc::internal:
-      return "internal";
+    case Errc::not_found: return "not found";
+    case Errc::already_exists: return "already exists";
+    case Errc::conflict: return "conflict";
+    case Errc::invalid: return "invalid";
+    case Errc::unauthorized: return "unauthorized";
+    case Errc::forbidden: return "forbidden";
+    case Errc::expired: return "expired";
+    case Errc::exhausted: return "exhausted";
+    case Errc::unavailable: return "unavailable";
+    case Errc::timed_out: return "timed out";
+    case Errc::cancelled: return "cancelled";
+    case Errc::corrupt: return "corrupt";
+    case Errc::unsupported: return "unsupported";
+    case Errc::internal: return "internal";
   }
   return "unknown";
 }
@@ -42,32 +28,23 @@ std::string_view to_string(Errc code) {
 namespace {
 Errc errc_of(int error_number) {
   switch (error_number) {
-    case ENOENT:
-      return Errc::not_found;
-    case EEXIST:
-      return Errc::already_exists;
+    case ENOENT: return Errc::not_found;
+    case EEXIST: return Errc::already_exists;
     case EACCES:
-    case EPERM:
-      return Errc::forbidden;
+    case EPERM: return Errc::forbidden;
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
-    case ENFILE:
-      return Errc::exhausted;
+    case ENFILE: return Errc::exhausted;
     case EAGAIN:
     case EBUSY:
     case ECONNREFUSED:
     case ECONNRESET:
-    case EPIPE:
-      return Errc::unavailable;
-    case ETIMEDOUT:
-      return Errc::timed_out;
-    case ECANCELED:
-      return Errc::cancelled;
-    case EINVAL:
-      return Errc::invalid;
-    default:
-      return Errc::internal;
+    case EPIPE: return Errc::unavailable;
+    case ETIMEDOUT: return Errc::timed_out;
+    case ECANCELED: return Errc::cancelled;
+    case EINVAL: return Errc::invalid;
+    default: return Errc::internal;
   }
 }
 }  // namespace

@@ -62,6 +62,9 @@ Task<bool> Connection::shake_hands() {
   if (!shaken) {
     ++server_.stats.handshakes_failed;
     log_info("TLS handshake failed", {{"peer", peer_.address}, {"error", shaken.error()}});
+    // With TLS 1.3 the client may have sent its request by now: only if we read it does it get our alert.
+    transport_->drop_tls();
+    co_await linger();
     co_return false;
   }
   peer_.tls = true;
@@ -288,7 +291,8 @@ Task<Connection::Next> Connection::send_stream(Exchange& exchange, Response resp
   std::string head;
   if (!render_head(exchange, response, close, head)) {
     response.stream.reset();
-    co_return co_await send(exchange, server_.render(Refusal{500, "the answer could not be sent"}), true);
+    auto refusal = server_.render(Refusal{500, "the answer could not be sent"});
+    co_return co_await send(exchange, std::move(refusal), true);
   }
   std::vector<Slice> slices{slice_of(head)};
   if (!co_await write_all(std::move(slices), Phase::writing)) co_return Next::close;
@@ -472,18 +476,14 @@ void Connection::check_deadline(TimePoint now) {
   deadline_ = TimePoint::never();
   auto& stats = server_.stats;
   switch (phase_) {
-    case Phase::idle:
-      transport_->close();
-      return;
+    case Phase::idle: transport_->close(); return;
     case Phase::head:
     case Phase::body:
       ++stats.timed_out;
       timed_out_ = true;
       transport_->interrupt();
       return;
-    case Phase::handling:
-      end_patience();
-      return;
+    case Phase::handling: end_patience(); return;
     case Phase::handshake:
     case Phase::writing:
       ++stats.timed_out;
@@ -495,9 +495,7 @@ void Connection::check_deadline(TimePoint now) {
       transport_->close();
       if (cancel_ != nullptr) cancel_->cancel(gone());
       return;
-    case Phase::closing:
-      transport_->close();
-      return;
+    case Phase::closing: transport_->close(); return;
   }
 }
 

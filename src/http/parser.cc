@@ -260,8 +260,7 @@ void BodyDecoder::take_chunk_byte(char c) {
       if (c != '\n') state_ = State::broken;
       part_ = Part::size;
       break;
-    default:
-      take_trailer_byte(c);
+    default: take_trailer_byte(c);
   }
 }
 

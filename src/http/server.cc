@@ -31,16 +31,11 @@ Duration tick_period(const ServerLimits& limits) {
 
 std::string_view to_string(Lane lane) {
   switch (lane) {
-    case Lane::read:
-      return "read";
-    case Lane::mutating:
-      return "mutating";
-    case Lane::watch:
-      return "watch";
-    case Lane::heartbeat:
-      return "heartbeat";
-    case Lane::system:
-      return "system";
+    case Lane::read: return "read";
+    case Lane::mutating: return "mutating";
+    case Lane::watch: return "watch";
+    case Lane::heartbeat: return "heartbeat";
+    case Lane::system: return "system";
   }
   MOOR_UNREACHABLE("lane {}", static_cast<int>(lane));
 }

@@ -263,15 +263,10 @@ void TlsSession::note_failure() {
 TlsSession::Outcome TlsSession::outcome_of(int result, std::size_t bytes) {
   if (result > 0) return {Status::done, bytes};
   switch (SSL_get_error(ssl_, result)) {
-    case SSL_ERROR_WANT_READ:
-      return {Status::want_read, 0};
-    case SSL_ERROR_WANT_WRITE:
-      return {Status::want_write, 0};
-    case SSL_ERROR_ZERO_RETURN:
-      return {Status::closed, 0};
-    default:
-      note_failure();
-      return {Status::failed, 0};
+    case SSL_ERROR_WANT_READ: return {Status::want_read, 0};
+    case SSL_ERROR_WANT_WRITE: return {Status::want_write, 0};
+    case SSL_ERROR_ZERO_RETURN: return {Status::closed, 0};
+    default: note_failure(); return {Status::failed, 0};
   }
 }
 
@@ -305,7 +300,8 @@ void TlsSession::send_close() {
 }
 
 bool TlsSession::has_pending() const {
-  return !broken_ && SSL_has_pending(ssl_) == 1;
+  // Not SSL_has_pending(): it also counts half a record, whose rest must be waited for.
+  return !broken_ && SSL_pending(ssl_) > 0;
 }
 
 std::optional<ClientCertificate> TlsSession::peer_certificate() const {

@@ -23,16 +23,11 @@ std::size_t index_of(Transport::Direction direction) {
 Transport::Outcome from_tls(TlsSession::Outcome outcome) {
   using Status = TlsSession::Status;
   switch (outcome.status) {
-    case Status::done:
-      return {Transport::Status::done, outcome.bytes};
-    case Status::want_read:
-      return {Transport::Status::again, 0, Transport::Direction::read};
-    case Status::want_write:
-      return {Transport::Status::again, 0, Transport::Direction::write};
-    case Status::closed:
-      return {Transport::Status::closed, 0};
-    case Status::failed:
-      break;
+    case Status::done: return {Transport::Status::done, outcome.bytes};
+    case Status::want_read: return {Transport::Status::again, 0, Transport::Direction::read};
+    case Status::want_write: return {Transport::Status::again, 0, Transport::Direction::write};
+    case Status::closed: return {Transport::Status::closed, 0};
+    case Status::failed: break;
   }
   return {Transport::Status::failed, 0};
 }

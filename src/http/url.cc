@@ -198,6 +198,12 @@ Result<HostPort> parse_host_port(std::string_view text) {
   if (error != std::errc() || end != port.data() + port.size() || port.empty())
     return invalid("the port is not a number up to 65535");
   if (out.host.empty()) return invalid("the host is empty");
+  for (const char c : out.host) {
+    // A scope ("%eth0") and a user ("me@") have no place in what we listen on or connect to.
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!plain && c != '.' && c != '-' && c != '_' && c != ':')
+      return invalid("the host is no name or address");
+  }
   return out;
 }
 
@@ -206,7 +212,10 @@ Result<Url> Url::parse(std::string_view text) {
   if (text.starts_with("unix:")) {
     text.remove_prefix(5);
     if (text.starts_with("//")) text.remove_prefix(2);
+    while (text.starts_with("//")) text.remove_prefix(1);  // else "unix:" + host would read as an authority
     if (text.empty() || text.front() != '/') return invalid("a unix URL needs an absolute path");
+    if (std::any_of(text.begin(), text.end(), is_control))
+      return invalid("a socket path has no control characters");
     url.scheme = Scheme::unix;
     url.host = text;
     return url;
@@ -242,12 +251,9 @@ std::string Url::authority() const {
 
 std::string Url::to_string() const {
   switch (scheme) {
-    case Scheme::unix:
-      return "unix:" + host;
-    case Scheme::https:
-      return "https://" + authority() + path;
-    case Scheme::http:
-      break;
+    case Scheme::unix: return "unix:" + host;
+    case Scheme::https: return "https://" + authority() + path;
+    case Scheme::http: break;
   }
   return "http://" + authority() + path;
 }

@@ -23,12 +23,29 @@ void encode_extra(const StructSchema& schema, const Json& extra, Json& json) {
   for (std::size_t i = 0; i < extra.size(); ++i) json.set(extra.key_at(i), extra.value_at(i));
 }
 
+// A zero that someone wrote out: "", 0, false, [], {} or an object of such.
+bool is_blank(const Json& json) {
+  switch (json.kind()) {
+    case Json::Kind::null: return true;
+    case Json::Kind::boolean: return !json.as_bool();
+    case Json::Kind::string: return json.as_string().empty();
+    case Json::Kind::array: return json.empty();
+    case Json::Kind::object:
+      for (std::size_t i = 0; i < json.size(); ++i)
+        if (!is_blank(json.value_at(i))) return false;
+      return true;
+    default: return json.as_double() == 0;
+  }
+}
+
 void encode_field(const FieldSchema& field, const void* member, bool fresh, Json& json) {
   Json* before = json.find(field.name);
   if (field.codec->is_zero(member)) {
     const bool leave_out = field.omit_empty || field.codec->absent_when_zero;
     if (before == nullptr && (leave_out || !fresh)) return;
     if (before != nullptr && before->is_null()) return;
+    // What was written out as zero and still is stays: it is no change. An optional that is gone must go.
+    if (leave_out && !field.codec->absent_when_zero && is_blank(*before)) return;
     if (leave_out) {
       json.erase(field.name);
       return;
@@ -53,21 +70,14 @@ bool type_meta_fits(const StructSchema& schema, const Json& json, DecodeFailure&
 
 std::string_view type_name(const Json& json) {
   switch (json.kind()) {
-    case Json::Kind::null:
-      return "null";
-    case Json::Kind::boolean:
-      return "boolean";
+    case Json::Kind::null: return "null";
+    case Json::Kind::boolean: return "boolean";
     case Json::Kind::int64:
-    case Json::Kind::uint64:
-      return "integer";
-    case Json::Kind::number:
-      return "number";
-    case Json::Kind::string:
-      return "string";
-    case Json::Kind::array:
-      return "array";
-    case Json::Kind::object:
-      return "object";
+    case Json::Kind::uint64: return "integer";
+    case Json::Kind::number: return "number";
+    case Json::Kind::string: return "string";
+    case Json::Kind::array: return "array";
+    case Json::Kind::object: return "object";
   }
   return "unknown";
 }

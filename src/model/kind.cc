@@ -33,8 +33,7 @@ void default_value(const Schema& schema, Json& value) {
       if ((schema.format == Format::int64_string || schema.format == Format::quantity) && value.is_number())
         value = to_text(value);
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

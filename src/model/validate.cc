@@ -55,12 +55,9 @@ std::string_view broken_format(Format format, std::string_view text) {
       return parse_rfc3339(text) ? "" : "must be an RFC 3339 time such as 2006-01-02T15:04:05Z";
     case Format::duration:
       return text.empty() || parse_go_duration(text) ? "" : "must be a duration such as 5m0s";
-    case Format::quantity:
-      return is_quantity(text) ? "" : "must be a quantity such as 10Gi";
-    case Format::byte:
-      return is_base64(text) ? "" : "must be base64";
-    default:
-      return "";
+    case Format::quantity: return is_quantity(text) ? "" : "must be a quantity such as 10Gi";
+    case Format::byte: return is_base64(text) ? "" : "must be base64";
+    default: return "";
   }
 }
 
@@ -140,41 +137,30 @@ void check_map(const Schema& schema, const Json& value, const std::string& path,
 void check_value(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
   if (causes.size() >= kMaxCauses || value.is_null()) return;  // null is absent, as in Kubernetes' own types
   switch (schema.type) {
-    case SchemaType::any:
-      return;
+    case SchemaType::any: return;
     case SchemaType::boolean:
       if (!value.is_bool()) causes.push_back(type_invalid(path, value, "boolean"));
       return;
-    case SchemaType::integer:
-      return check_integer(schema, value, path, causes);
+    case SchemaType::integer: return check_integer(schema, value, path, causes);
     case SchemaType::number:
       if (!value.is_number()) causes.push_back(type_invalid(path, value, "number"));
       return;
-    case SchemaType::string:
-      return check_string(schema, value, path, causes);
-    case SchemaType::list:
-      return check_list(schema, value, path, causes);
-    case SchemaType::map:
-      return check_map(schema, value, path, causes);
-    case SchemaType::object:
-      return check_struct(*schema.object, value, path, causes);
+    case SchemaType::string: return check_string(schema, value, path, causes);
+    case SchemaType::list: return check_list(schema, value, path, causes);
+    case SchemaType::map: return check_map(schema, value, path, causes);
+    case SchemaType::object: return check_struct(*schema.object, value, path, causes);
   }
 }
 
 // Absent, null and the zero value mean the same to whoever reads the object.
 bool is_nothing(const Json& value) {
   switch (value.kind()) {
-    case Json::Kind::null:
-      return true;
-    case Json::Kind::boolean:
-      return !value.as_bool();
-    case Json::Kind::string:
-      return value.as_string().empty();
+    case Json::Kind::null: return true;
+    case Json::Kind::boolean: return !value.as_bool();
+    case Json::Kind::string: return value.as_string().empty();
     case Json::Kind::array:
-    case Json::Kind::object:
-      return value.empty();
-    default:
-      return value.as_double() == 0;
+    case Json::Kind::object: return value.empty();
+    default: return value.as_double() == 0;
   }
 }
 

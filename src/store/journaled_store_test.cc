@@ -262,8 +262,7 @@ TEST_F(JournaledStoreTest, ContentThatMakesNoSenseIsRefused) {
   JournalContent content;
   content.records = {{2, 2, "a", make_value("x"), 0}, {1, 1, "b", make_value("x"), 0}};
   content.revision = 2;
-  auto store =
-      JournaledStore::open(executor_, std::make_unique<ScriptedJournal>(script_), content);
+  auto store = JournaledStore::open(executor_, std::make_unique<ScriptedJournal>(script_), content);
   EXPECT_TRUE(store.is(Errc::corrupt));
 }
 

@@ -80,12 +80,9 @@ Result<void> validate(const Transaction& transaction) {
 
 bool holds(const Compare& compare, Revision found) {
   switch (compare.kind) {
-    case Compare::Kind::absent:
-      return found == 0;
-    case Compare::Kind::exists:
-      return found != 0;
-    case Compare::Kind::at:
-      return found != 0 && found == compare.revision;
+    case Compare::Kind::absent: return found == 0;
+    case Compare::Kind::exists: return found != 0;
+    case Compare::Kind::at: return found != 0 && found == compare.revision;
   }
   return false;
 }

@@ -66,21 +66,13 @@ std::string mutate(std::string text, const Corpus& corpus, Random& random) {
   for (std::uint64_t i = 0; i < changes; ++i) {
     const std::size_t at = random.below(text.size() + 1);
     switch (random.below(5)) {
-      case 0:
-        text.insert(at, kPieces[random.below(std::size(kPieces))]);
-        break;
-      case 1:
-        text.erase(at, random.below(8));
-        break;
+      case 0: text.insert(at, kPieces[random.below(std::size(kPieces))]); break;
+      case 1: text.erase(at, random.below(8)); break;
       case 2:
         if (at < text.size()) text[at] = static_cast<char>(random.below(256));
         break;
-      case 3:
-        text.resize(at);
-        break;
-      default:
-        text.insert(at, corpus[random.below(corpus.size())]);
-        break;
+      case 3: text.resize(at); break;
+      default: text.insert(at, corpus[random.below(corpus.size())]); break;
     }
   }
   return text;

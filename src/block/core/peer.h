@@ -1,7 +1,7 @@
 // What an engine says to a replica and what it hears: the message level of data-plane.md ("The grant"), above
-// the NBD bytes that carry it. HELLO travels in the NBD export name, its answer in an NBD_REP_INFO of a private
-// type, the private commands as NBD commands of our own number range on the same connection: so each of them is
-// ordered with the data and fenced with it. peer_wire.h turns these into bytes and back.
+// the NBD bytes that carry it. HELLO travels in the NBD export name, its answer in an NBD_REP_INFO of a
+// private type, the private commands as NBD commands of our own number range on the same connection: so each
+// of them is ordered with the data and fenced with it. peer_wire.h turns these into bytes and back.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ struct HelloAnswer {
   // The highest epoch under which this replica took a write (durable before that write).
   Epoch wrote = 0;
   bool clean = false;
-  bool rebuilding = false;               // was WO when it last stopped
-  std::vector<std::uint64_t> dirty;      // region numbers, ascending
+  bool rebuilding = false;           // was WO when it last stopped
+  std::vector<std::uint64_t> dirty;  // region numbers, ascending
   std::vector<Layer> chain;
-  std::string head_id;                   // identity of the head's base: changes with snapshot, revert, purge
+  std::string head_id;  // identity of the head's base: changes with snapshot, revert, purge
   bool operator==(const HelloAnswer&) const = default;
 };
 
@@ -58,17 +58,18 @@ enum class PeerOp : std::uint16_t {
   clear_dirty = 0x8003,       // regions clean on every RW member
   snapshot_create = 0x8004,
   snapshot_mark_removed = 0x8005,
-  snapshot_purge = 0x8006,    // merge one removed layer into its child; progress by polling chain
+  snapshot_purge = 0x8006,  // merge one removed layer into its child; progress by polling chain
   snapshot_revert = 0x8007,
-  chain = 0x8008,             // answer: HelloAnswer as it is now
-  set_rebuilding = 0x8009,    // durable: this member is WO (true) or whole again (false)
+  chain = 0x8008,           // answer: HelloAnswer as it is now
+  set_rebuilding = 0x8009,  // durable: this member is WO (true) or whole again (false)
   expand = 0x800a,
 };
 
 struct SnapshotCommand {
   std::string name;
-  std::string layer_id;   // create: identity of the layer that becomes immutable; purge: new identity of the child
-  std::string head_id;    // create, revert: identity of the new head
+  std::string
+      layer_id;  // create: identity of the layer that becomes immutable; purge: new identity of the child
+  std::string head_id;  // create, revert: identity of the new head
   std::string created;
   std::map<std::string, std::string> labels;
   bool user_created = false;
@@ -82,7 +83,7 @@ enum class PeerRefusal : std::uint8_t {
   wrong_token,
   wrong_volume,
   old_epoch,
-  other_engine,   // same epoch, another engine
+  other_engine,  // same epoch, another engine
   old_session,
   superseded,
   damaged,
@@ -112,10 +113,10 @@ struct BlockStatus {
 
 struct PeerReply {
   std::uint64_t id = 0;
-  std::uint32_t error = 0;  // errno as NBD defines it; 0: done
-  std::string message;      // for people, when error != 0
-  std::vector<BlockStatus> extents;     // block_status
-  std::optional<HelloAnswer> state;     // chain
+  std::uint32_t error = 0;           // errno as NBD defines it; 0: done
+  std::string message;               // for people, when error != 0
+  std::vector<BlockStatus> extents;  // block_status
+  std::optional<HelloAnswer> state;  // chain
 };
 
 }  // namespace moor::block

@@ -97,7 +97,7 @@ Json roles_cell(const Json& object, Time) {
   constexpr std::string_view kPrefix = "node-role.kubernetes.io/";
   std::string text;
   const Json* labels = object.find_path({"metadata", "labels"});
-  for (std::size_t i = 0; labels != nullptr && i < labels->size(); ++i) {
+  for (std::size_t i = 0; labels != nullptr && labels->is_object() && i < labels->size(); ++i) {
     const std::string_view key = labels->key_at(i);
     if (key.starts_with(kPrefix)) text += (text.empty() ? "" : ",") + std::string(key.substr(kPrefix.size()));
   }

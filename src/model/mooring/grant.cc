@@ -69,7 +69,7 @@ namespace {
 Json members_cell(const Json& object, Time) {
   int counts[3] = {0, 0, 0};
   const Json* members = object.find_path({"spec", "members"});
-  for (std::size_t i = 0; members != nullptr && i < members->size(); ++i) {
+  for (std::size_t i = 0; members != nullptr && members->is_object() && i < members->size(); ++i) {
     const auto mode = members->value_at(i).is_string()
                           ? enum_from<MemberMode>(members->value_at(i).as_string())
                           : std::nullopt;

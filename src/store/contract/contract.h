@@ -1,7 +1,7 @@
 // One suite for every store: each implementation makes a StoreUnderTest and instantiates both suites.
 //
-//   INSTANTIATE_TEST_SUITE_P(Memory, StoreContract, testing::Values(make_memory_under_test));
-//   INSTANTIATE_TEST_SUITE_P(Memory, StoreModel, testing::Values(make_memory_under_test));
+//   INSTANTIATE_TEST_SUITE_P(Memory, StoreContract, testing::Values(make_memory_under_test), store_name);
+//   INSTANTIATE_TEST_SUITE_P(Memory, StoreModel, testing::Values(make_memory_under_test), store_name);
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,6 +27,12 @@ class StoreUnderTest {
 };
 
 using StoreFactory = std::function<std::unique_ptr<StoreUnderTest>()>;
+
+// A function prints as its address: without a name of its own a test would be called differently in every
+// run.
+inline std::string store_name(const testing::TestParamInfo<StoreFactory>& info) {
+  return std::to_string(info.index);
+}
 
 class StoreContract : public testing::TestWithParam<StoreFactory> {
  protected:

@@ -72,23 +72,16 @@ class Driver {
   void step() {
     switch (random_.below(12)) {
       case 0:
-      case 1:
-        check_list();
-        break;
-      case 2:
-        check_get();
-        break;
-      case 3:
-        check_watch();
-        break;
+      case 1: check_list(); break;
+      case 2: check_get(); break;
+      case 3: check_watch(); break;
       case 4:
         if (random_.chance(1, 4)) compact();
         break;
       case 5:
         if (random_.chance(1, 8)) restart();
         break;
-      default:
-        commit();
+      default: commit();
     }
   }
 
@@ -117,14 +110,9 @@ class Driver {
       const Revision known = model_.revision_of(name);
       if (random_.chance(2, 3)) {
         switch (random_.below(3)) {
-          case 0:
-            result.compares.push_back(Compare::absent(name));
-            break;
-          case 1:
-            result.compares.push_back(Compare::exists(name));
-            break;
-          default:
-            result.compares.push_back(Compare::at(name, random_.chance(3, 4) ? known : known + 1));
+          case 0: result.compares.push_back(Compare::absent(name)); break;
+          case 1: result.compares.push_back(Compare::exists(name)); break;
+          default: result.compares.push_back(Compare::at(name, random_.chance(3, 4) ? known : known + 1));
         }
       }
       if (random_.chance(1, 4)) {

@@ -76,8 +76,8 @@ std::unique_ptr<StoreUnderTest> make_under_test() {
   return std::make_unique<EmbeddedUnderTest>();
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedded, StoreContract, testing::Values(make_under_test));
-INSTANTIATE_TEST_SUITE_P(Embedded, StoreModel, testing::Values(make_under_test));
+INSTANTIATE_TEST_SUITE_P(Embedded, StoreContract, testing::Values(make_under_test), store_name);
+INSTANTIATE_TEST_SUITE_P(Embedded, StoreModel, testing::Values(make_under_test), store_name);
 
 }  // namespace
 }  // namespace moor::store

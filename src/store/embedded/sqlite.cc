@@ -13,14 +13,11 @@ constexpr int kBusyMilliseconds = 5'000;
 
 Errc errc_of(int code, int system_errno) {
   switch (code & 0xff) {
-    case SQLITE_FULL:
-      return Errc::exhausted;
+    case SQLITE_FULL: return Errc::exhausted;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return Errc::corrupt;
+    case SQLITE_NOTADB: return Errc::corrupt;
     case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return Errc::unavailable;
+    case SQLITE_LOCKED: return Errc::unavailable;
     case SQLITE_IOERR:
       // A quota, or no space for the index of the log. Never for a failed sync: what reached the disk is then
       // unknown.
@@ -28,8 +25,7 @@ Errc errc_of(int code, int system_errno) {
           (system_errno == ENOSPC || system_errno == EDQUOT))
         return Errc::exhausted;
       return Errc::internal;
-    default:
-      return Errc::internal;
+    default: return Errc::internal;
   }
 }
 }  // namespace

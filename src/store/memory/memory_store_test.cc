@@ -22,8 +22,8 @@ std::unique_ptr<StoreUnderTest> make_under_test() {
   return std::make_unique<MemoryUnderTest>();
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, StoreContract, testing::Values(make_under_test));
-INSTANTIATE_TEST_SUITE_P(Memory, StoreModel, testing::Values(make_under_test));
+INSTANTIATE_TEST_SUITE_P(Memory, StoreContract, testing::Values(make_under_test), store_name);
+INSTANTIATE_TEST_SUITE_P(Memory, StoreModel, testing::Values(make_under_test), store_name);
 
 }  // namespace
 }  // namespace moor::store

@@ -1,0 +1,217 @@
+// The start rule, stage by stage: gather answers, commit what they mean, store the generation, repair the
+// chain, resync, flush, clear the log, mark as served, serve. A member lost on the way sends us back to
+// gathering, but only after everything that is in flight has ended: a late resync write must not meet the
+// next resync.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "block/core/engine_machine.h"
+
+namespace moor::block::engine {
+
+namespace {
+// A member that keeps failing while we start is no longer given a whole new window each time.
+constexpr std::uint32_t kPatientLosses = 3;
+}  // namespace
+
+void Machine::begin_start() {
+  stage_ = Stage::gathering;
+  gather_deadline_ = now_ + config_.start_wait;
+  for (MemberIndex i = 0; i < members_.size(); ++i) {
+    if (awaited(members_[i]) && members_[i].link == Link::none) connect(i);
+  }
+}
+
+bool Machine::awaited(const Member& member) const {
+  if (member.gone || member.given_up) return false;
+  return config_.in_sync == InSync::highest_generation || member.mode == MemberMode::rw;
+}
+
+void Machine::member_answered(MemberIndex index) {
+  if (nobody_yet_ && overdue_) gather_deadline_ = now_ + config_.start_wait;
+  nobody_yet_ = false;
+  // It was out while the others went on: what it says may change who is the source.
+  if (stage_ != Stage::gathering) {
+    note(false, fmt::format("{} has answered late", members_[index].config.name));
+    stage_ = Stage::gathering;
+  }
+}
+
+void Machine::lose_in_start(MemberIndex index, const std::string& why, bool give_up) {
+  Member& member = members_[index];
+  note(true, fmt::format("member {} is lost during the start: {}", member.config.name, why));
+  disconnect(index, why);
+  forget_outstanding(index);
+  member.given_up = member.given_up || give_up;
+  if (resync_.active) resync_.broken = true;
+  if (stage_ == Stage::superseded || stage_ == Stage::ended) return;
+  if (++member.start_losses <= kPatientLosses && !give_up) {
+    gather_deadline_ = std::max(gather_deadline_, now_ + config_.start_wait);
+  }
+  stage_ = Stage::gathering;
+}
+
+// Waits for all members whose nodes are Ready, up to the deadline; then for any.
+bool Machine::window_complete() {
+  bool any = false;
+  bool missing = false;
+  bool missing_expected = false;
+  for (const Member& member : members_) {
+    if (!awaited(member)) continue;
+    if (member.link == Link::up) {
+      any = true;
+    } else {
+      missing = true;
+      missing_expected = missing_expected || member.config.expected;
+    }
+  }
+  if (!any) {
+    nobody_yet_ = true;
+    if (now_ >= gather_deadline_) {
+      if (!overdue_) note(true, "no RW member can be reached; the volume is faulted until one returns");
+      overdue_ = true;
+      gather_deadline_ = now_ + config_.start_wait;
+    }
+    return false;
+  }
+  const bool all_needed = config_.in_sync == InSync::highest_generation && !config_.accept_missing;
+  if (all_needed) return !missing;
+  return !missing_expected || now_ >= gather_deadline_;
+}
+
+std::size_t Machine::start_operations() const {
+  return operations_.in_use() - operations_.count(OpKind::client);
+}
+
+void Machine::start_step() {
+  if (!begun_ || stage_ == Stage::superseded || stage_ == Stage::ended) return;
+  if (stage_ == Stage::resyncing) pump_resync();
+  if (start_operations() != 0) return;
+  switch (stage_) {
+    case Stage::gathering:
+      resync_.active = false;
+      if (!proposal_ && now_ >= propose_at_ && window_complete() && make_plan()) enter(Stage::committing);
+      return;
+    case Stage::committing: return;  // confirmed() goes on
+    case Stage::storing: return enter(Stage::repairing);
+    case Stage::repairing: return enter(Stage::resyncing);
+    case Stage::resyncing:
+      if (resync_done()) enter(Stage::flushing);
+      return;
+    case Stage::flushing: return enter(Stage::clearing);
+    case Stage::clearing: return enter(Stage::marking);
+    case Stage::marking: return serve();
+    default: return;
+  }
+}
+
+bool Machine::make_plan() {
+  std::vector<Candidate> candidates;
+  for (MemberIndex i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    if (member.gone) continue;
+    Candidate candidate{i, member.config.name, member.mode, member.config.local, std::nullopt};
+    if (member.link == Link::up) candidate.answer = member.answer;
+    candidates.push_back(std::move(candidate));
+  }
+  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id});
+  if (!plan_) {
+    // Only members that are not in sync have answered. Using one of them needs a person (S36).
+    if (!overdue_) note(true, "no member that is in sync has answered");
+    overdue_ = true;
+    gather_deadline_ = now_ + config_.start_wait;
+    return false;
+  }
+  for (const std::string& reason : plan_->reasons) note(true, reason);
+  return true;
+}
+
+void Machine::enter(Stage stage) {
+  stage_ = stage;
+  PeerRequest request;
+  switch (stage) {
+    case Stage::committing: {
+      MemberMask stay = 0;
+      for (const MemberIndex index : plan_->stay) stay |= bit(index);
+      for (MemberIndex i = 0; i < members_.size(); ++i) {
+        if (members_[i].link != Link::none && (stay & bit(i)) == 0) disconnect(i, "not in sync at the start");
+      }
+      if (!plan_->change) return enter(Stage::storing);
+      std::string reason = "start";
+      for (const std::string& each_reason : plan_->reasons) reason += "; " + each_reason;
+      return propose(plan_->next, std::move(reason));
+    }
+    case Stage::storing:
+      request.op = PeerOp::store_generation;
+      request.argument = membership_.generation;
+      broadcast(OpKind::store_generation, readers(), request);
+      return;
+    case Stage::repairing:
+      for (const ChainRepair& repair : plan_->repairs) {
+        request.op = repair.op;
+        request.snapshot = repair.command;
+        request.snapshot.generation = membership_.generation;
+        note(false, fmt::format("{} catches up with snapshot {}", members_[repair.member].config.name,
+                                repair.command.name));
+        broadcast(OpKind::chain_repair, bit(repair.member), request);
+      }
+      return;
+    case Stage::resyncing: {
+      size_ = members_[plan_->source].answer.size;
+      for (RegionSet* set : {&dirty_, &recent_, &clearing_}) set->resize(size_);
+      std::vector<Extent> extents;
+      for (const std::uint64_t region : plan_->resync) {
+        dirty_.insert(region);
+        const std::uint64_t begin = region * kRegionSize;
+        if (begin < size_) extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
+      }
+      return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
+    }
+    case Stage::flushing: return flush_members(readers(), FlushFor::start);
+    case Stage::clearing:
+      if (plan_->resync.empty() || !all_rw()) return;
+      request.op = PeerOp::clear_dirty;
+      request.regions = plan_->resync;
+      broadcast(OpKind::clear_dirty, readers(), request).regions = plan_->resync;
+      return;
+    case Stage::marking:
+      request.op = PeerOp::mark_served;
+      request.argument = config_.epoch;
+      broadcast(OpKind::mark_served, readers(), request);
+      return;
+    default: return;
+  }
+}
+
+// Operations of the start that only succeed or fail.
+void Machine::complete_start(Operation& operation) {
+  const MemberMask failed = operation.failed;
+  const std::string why = operation.message;
+  operations_.release(operation);
+  // Asked again it would fail again: what it cannot store or repair now needs a rebuild.
+  each(failed, [&](MemberIndex index) { lose_in_start(index, why, true); });
+  const bool none_left =
+      std::none_of(members_.begin(), members_.end(), [this](const Member& m) { return awaited(m); });
+  if (none_left) fault("every RW member failed during the start: " + why);
+}
+
+void Machine::serve() {
+  const MemberMask rw = readers();
+  MOOR_ASSERT(rw != 0 && !proposal_);
+  stage_ = Stage::serving;
+  resync_.active = false;
+  held_under_ = 0xff;
+  clear_at_ = now_ + config_.clear_interval;
+  PeerRequest request;
+  request.op = PeerOp::chain;  // as it is after the repairs
+  broadcast(OpKind::chain_state, bit(plan_->source), request);
+  chain_ = members_[plan_->source].answer.chain;
+  head_id_ = members_[plan_->source].answer.head_id;
+  note(false,
+       fmt::format("serves {} bytes from {} at generation {}", size_, names(rw), membership_.generation));
+  act(Serve{membership_.export_id, size_, fresh_export_});
+}
+
+}  // namespace moor::block::engine

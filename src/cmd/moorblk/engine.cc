@@ -1,0 +1,209 @@
+// moorblk engine: serves one volume from its replicas.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "block/engine/host.h"
+#include "block/io/address.h"
+#include "block/io/control_server.h"
+#include "block/io/loop.h"
+#include "cmd/moorblk/commands.h"
+
+namespace moor::cmd {
+
+namespace {
+
+using block::MemberMode;
+
+struct EngineOptions {
+  std::string volume = "volume";
+  std::uint64_t epoch = 0;
+  std::string engine_id;
+  std::vector<std::string> replicas;
+  std::string listen;
+  std::string control;
+  std::string confirm = "control";
+  std::string token_file;
+  std::uint64_t generation = 0;
+  std::string export_id;
+  bool unproven = false;
+  bool accept_missing = false;
+  std::string start_wait = "30s";
+  std::string peer_timeout = "20s";
+};
+
+Result<std::string> read_token(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path);
+  std::string token{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return make_error(Errc::not_found, fmt::format("cannot read the token file {}", path));
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  if (token.empty()) return make_error(Errc::invalid, fmt::format("the token file {} is empty", path));
+  return token;
+}
+
+// unix:PATH[,name=NAME][,mode=rw|wo|err][,local][,absent]
+Result<block::engine::MemberConfig> parse_replica(const std::string& text) {
+  block::engine::MemberConfig member;
+  std::size_t begin = text.find(',');
+  member.address = text.substr(0, begin);
+  member.name = member.address;
+  while (begin != std::string::npos) {
+    const std::size_t end = text.find(',', begin + 1);
+    const std::string word = text.substr(begin + 1, end == std::string::npos ? end : end - begin - 1);
+    begin = end;
+    if (word.starts_with("name=")) {
+      member.name = word.substr(5);
+    } else if (word == "mode=rw" || word == "mode=wo" || word == "mode=err") {
+      member.mode = word == "mode=rw" ? MemberMode::rw : word == "mode=wo" ? MemberMode::wo : MemberMode::err;
+    } else if (word == "local") {
+      member.local = true;
+    } else if (word == "absent") {
+      member.expected = false;
+    } else {
+      return make_error(Errc::invalid, fmt::format("\"{}\" in --replica {} is not known", word, text));
+    }
+  }
+  if (member.name.empty()) return make_error(Errc::invalid, "a replica's name is empty");
+  return member;
+}
+
+Result<block::engine::Config> make_config(const EngineOptions& options) {
+  block::engine::Config config;
+  config.volume = options.volume;
+  // By hand nobody counts epochs; time does, as long as one starts engines less often than a thousand times a
+  // second.
+  config.epoch =
+      options.epoch != 0
+          ? options.epoch
+          : static_cast<std::uint64_t>(RealClock().wall().since_epoch / std::chrono::milliseconds(1));
+  config.engine = options.engine_id.empty() ? fmt::format("engine-{}", ::getpid()) : options.engine_id;
+  config.generation = options.generation;
+  config.export_id = options.export_id;
+  config.fresh_export_id = fmt::format("{}-{}", options.volume, config.epoch);
+  config.accept_missing = options.accept_missing;
+  if (options.confirm == "auto" || options.unproven) {
+    config.in_sync = block::engine::InSync::highest_generation;
+  }
+  TRY(config.token, read_token(options.token_file));
+  TRY(config.start_wait, parse_duration(options.start_wait));
+  TRY(config.peer_timeout, parse_duration(options.peer_timeout));
+  std::map<std::string, int> names;
+  for (const std::string& text : options.replicas) {
+    TRY(auto member, parse_replica(text));
+    if (++names[member.name] > 1) return make_error(Errc::invalid, "two replicas are called " + member.name);
+    config.members.push_back(std::move(member));
+  }
+  if (config.members.size() > block::engine::kMaxMembers) {
+    return make_error(Errc::invalid, fmt::format("at most {} replicas", block::engine::kMaxMembers));
+  }
+  // As many as the NBD front lets through: above that an engine would have to fail a client's request.
+  config.max_operations = 64 * 1024;
+  return config;
+}
+
+int exit_code(const block::engine::Exit& exit) {
+  switch (exit.reason) {
+    case block::engine::ExitReason::drained:
+    case block::engine::ExitReason::forced: return 0;
+    case block::engine::ExitReason::superseded: return 3;
+    case block::engine::ExitReason::faulted: return 4;
+  }
+  return 1;
+}
+
+Result<int> serve(const EngineOptions& options) {
+  TRY(auto config, make_config(options));
+  TRY(const auto listen, block::io::parse_address(options.listen));
+  TRY(const auto loop, block::io::Loop::create());
+  block::BufferPool pool;
+  const Json about = Json::object({{"program", "engine"},
+                                   {"pid", ::getpid()},
+                                   {"volume", config.volume},
+                                   {"epoch", config.epoch},
+                                   {"engine", config.engine}});
+  block::io::ControlServer control(*loop, pool, about);
+  block::EngineHostOptions host_options;
+  host_options.config = std::move(config);
+  host_options.listen = listen;
+  host_options.confirm_itself = options.confirm == "auto";
+  host_options.on_serving = [](const std::string& bound) {
+    fmt::print("ready {}\n", bound);
+    std::fflush(stdout);
+  };
+  TRY(const auto host, block::EngineHost::create(*loop, pool, std::move(host_options)));
+  if (!options.control.empty()) {
+    host->add_control(control);
+    TRY(const auto path, block::io::parse_address("unix:" + options.control));
+    TRY_VOID(control.listen(path));
+  }
+  TRY_VOID(loop->on_signals({SIGTERM, SIGINT}, [&](int) { host->ask_to_end(); }));
+  host->start();
+  TRY_VOID(loop->run());
+  if (listen.is_unix()) std::remove(options.listen.substr(5).c_str());
+  if (!options.control.empty()) std::remove(options.control.c_str());
+  return host->exit() ? exit_code(*host->exit()) : 1;
+}
+
+}  // namespace
+
+void add_engine(CLI::App& app, Chosen& chosen) {
+  auto shared = std::make_shared<EngineOptions>();  // outlives this call in the callback
+  EngineOptions& options = *shared;
+  auto* command = app.add_subcommand("engine", "Serve a volume from its replicas, over NBD");
+  command->add_option("--volume", options.volume, "the volume's name, also the export's")
+      ->capture_default_str();
+  command->add_option("--epoch", options.epoch, "of the Grant; by default the time in milliseconds");
+  command->add_option("--engine-id", options.engine_id, "who this is; by default engine-PID");
+  command
+      ->add_option("--replica", options.replicas,
+                   "unix:PATH or tcp:HOST:PORT, then ,name=N ,mode=rw|wo|err ,local ,absent; one or more")
+      ->required();
+  command->add_option("--listen", options.listen, "where clients connect: unix:PATH or tcp:HOST:PORT")
+      ->required();
+  command->add_option("--control", options.control, "path of the control socket");
+  command
+      ->add_option(
+          "--confirm", options.confirm,
+          "control: changes of members wait for the controller. auto: by hand, without one; in sync are "
+          "the replicas with the highest generation, and all that are named must answer")
+      ->check(CLI::IsMember({"control", "auto"}))
+      ->capture_default_str();
+  command->add_option("--token-file", options.token_file, "the volume's secret");
+  command->add_option("--generation", options.generation, "of the Grant (with --confirm control)");
+  command->add_option("--export-id", options.export_id, "of the Grant (with --confirm control)");
+  command->add_flag("--unproven", options.unproven, "the Grant comes from a restored store");
+  command->add_flag("--accept-missing", options.accept_missing,
+                    "start without replicas that do not answer: you say that they hold nothing newer");
+  command->add_option("--start-wait", options.start_wait, "how long to wait for replicas")
+      ->capture_default_str();
+  command->add_option("--peer-timeout", options.peer_timeout, "a replica silent for so long is lost")
+      ->capture_default_str();
+  command->footer(
+      "Exit codes: 0 drained or forced, 3 superseded, 4 the last RW replica is lost, 1 anything else.\n"
+      "Example, three replicas by hand:\n"
+      "  for i in 1 2 3; do moorblk replica create r$i --size 1Gi; done\n"
+      "  for i in 1 2 3; do moorblk replica serve r$i --listen unix:r$i.sock --control r$i.ctl & done\n"
+      "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:v1.sock "
+      "\\\n"
+      "    --control v1.ctl --confirm auto\n"
+      "  nbdinfo \"nbd+unix:///v1?socket=v1.sock\"");
+  command->callback([shared, &chosen] {
+    chosen = [shared] {
+      const auto done = serve(*shared);
+      if (done) return *done;
+      fmt::print(stderr, "moorblk engine: {}\n", done.error().message);
+      return 1;
+    };
+  });
+}
+
+}  // namespace moor::cmd
