@@ -55,19 +55,15 @@ Refusal refuse_patch(const model::KindInfo& kind, std::string_view name, const E
 
 Refusal refuse_commit(const Error& error, const model::KindInfo& kind, std::string_view name) {
   switch (error.code) {
-    case Errc::already_exists:
-      return refuse_already_exists(kind, name);
-    case Errc::not_found:
-      return refuse_not_found(kind, name);
-    case Errc::conflict:
-      return refuse_modified(kind, name);
+    case Errc::already_exists: return refuse_already_exists(kind, name);
+    case Errc::not_found: return refuse_not_found(kind, name);
+    case Errc::conflict: return refuse_modified(kind, name);
     case Errc::exhausted: {
       Refusal refusal{error, "RequestEntityTooLarge", {}, {}};
       refusal.error.message = fmt::format("Request entity too large: {}", error.message);
       return refusal;
     }
-    default:
-      return Refusal{error, {}, {}, {}};
+    default: return Refusal{error, {}, {}, {}};
   }
 }
 
@@ -201,17 +197,10 @@ Task<Answer<Written>> LocalRegistry::patch(ResourceName what, PatchType type, Js
                                            WriteOptions options) {
   Change wanted{Change::Type::json_patch, std::move(patch)};
   switch (type) {
-    case PatchType::json:
-      break;
-    case PatchType::merge:
-      wanted.type = Change::Type::merge_patch;
-      break;
-    case PatchType::strategic:
-      wanted.type = Change::Type::strategic_patch;
-      break;
-    case PatchType::apply:
-      wanted.type = Change::Type::apply;
-      break;
+    case PatchType::json: break;
+    case PatchType::merge: wanted.type = Change::Type::merge_patch; break;
+    case PatchType::strategic: wanted.type = Change::Type::strategic_patch; break;
+    case PatchType::apply: wanted.type = Change::Type::apply; break;
   }
   return change(std::move(what), std::move(wanted), std::move(options));
 }
@@ -225,9 +214,7 @@ Answer<LocalRegistry::Next> LocalRegistry::decide(const ResourceName& what, cons
   };
   Next next;
   switch (wanted.type) {
-    case Change::Type::replace:
-      next.object = wanted.body;
-      break;
+    case Change::Type::replace: next.object = wanted.body; break;
     case Change::Type::json_patch: {
       TRY(next.object, patched(json_patch(live, wanted.body)));
       break;
@@ -244,8 +231,7 @@ Answer<LocalRegistry::Next> LocalRegistry::decide(const ResourceName& what, cons
       TRY(next.object, patched(strategic_merge_patch(live, wanted.body, *kind.schema)));
       break;
     }
-    case Change::Type::apply:
-      return decide_apply(what, wanted.body, &live, options);
+    case Change::Type::apply: return decide_apply(what, wanted.body, &live, options);
   }
   TRY_VOID(check_form(what, next.object));
   TRY(next.warnings, check_fields(kind, next.object, options));

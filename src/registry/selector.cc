@@ -138,16 +138,12 @@ bool holds(const Requirement& requirement, std::optional<std::string_view> value
     return value && std::binary_search(requirement.values.begin(), requirement.values.end(), *value);
   };
   switch (requirement.op) {
-    case Operator::exists:
-      return value.has_value();
-    case Operator::absent:
-      return !value.has_value();
+    case Operator::exists: return value.has_value();
+    case Operator::absent: return !value.has_value();
     case Operator::equal:
-    case Operator::in:
-      return listed();
+    case Operator::in: return listed();
     case Operator::not_equal:
-    case Operator::not_in:
-      return !listed();  // also true where the key is missing
+    case Operator::not_in: return !listed();  // also true where the key is missing
     case Operator::greater:
     case Operator::less: {
       if (!value) return false;
@@ -235,24 +231,12 @@ std::string LabelSelector::to_text() const {
     if (!text.empty()) text += ",";
     const auto first = [&]() -> const std::string& { return requirement.values.front(); };
     switch (requirement.op) {
-      case Operator::exists:
-        text += requirement.key;
-        break;
-      case Operator::absent:
-        text += fmt::format("!{}", requirement.key);
-        break;
-      case Operator::equal:
-        text += fmt::format("{}={}", requirement.key, first());
-        break;
-      case Operator::not_equal:
-        text += fmt::format("{}!={}", requirement.key, first());
-        break;
-      case Operator::greater:
-        text += fmt::format("{}>{}", requirement.key, first());
-        break;
-      case Operator::less:
-        text += fmt::format("{}<{}", requirement.key, first());
-        break;
+      case Operator::exists: text += requirement.key; break;
+      case Operator::absent: text += fmt::format("!{}", requirement.key); break;
+      case Operator::equal: text += fmt::format("{}={}", requirement.key, first()); break;
+      case Operator::not_equal: text += fmt::format("{}!={}", requirement.key, first()); break;
+      case Operator::greater: text += fmt::format("{}>{}", requirement.key, first()); break;
+      case Operator::less: text += fmt::format("{}<{}", requirement.key, first()); break;
       case Operator::in:
       case Operator::not_in:
         text += fmt::format("{} {} ({})", requirement.key, requirement.op == Operator::in ? "in" : "notin",

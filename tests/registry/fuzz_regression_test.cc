@@ -49,15 +49,11 @@ std::string mutate(std::string text, Random& random, const Corpus& corpus) {
     const std::size_t at = random.below(text.size() + 1);
     const std::size_t length = std::min<std::size_t>(random.below(8), text.size() - at);
     switch (random.below(4)) {
-      case 0:
-        text.replace(at, length, kTokens[random.below(kTokens.size())]);
-        break;
+      case 0: text.replace(at, length, kTokens[random.below(kTokens.size())]); break;
       case 1:
         if (at < text.size()) text[at] = static_cast<char>(random.below(256));
         break;
-      case 2:
-        text.erase(at, length);
-        break;
+      case 2: text.erase(at, length); break;
       default: {
         const std::string& other = corpus[random.below(corpus.size())];
         const std::size_t from = random.below(other.size());

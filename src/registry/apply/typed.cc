@@ -18,12 +18,9 @@ Shape shape_of(const Json& value, const Schema* schema) {
   if (value.is_object()) return schema != nullptr && schema->atomic ? Shape::leaf : Shape::fields;
   if (!value.is_array() || schema == nullptr || schema->type != SchemaType::list) return Shape::leaf;
   switch (schema->list_type) {
-    case ListType::atomic:
-      return Shape::leaf;
-    case ListType::set:
-      return Shape::value_set;
-    case ListType::map:
-      return Shape::keyed_list;
+    case ListType::atomic: return Shape::leaf;
+    case ListType::set: return Shape::value_set;
+    case ListType::map: return Shape::keyed_list;
   }
   return Shape::leaf;
 }

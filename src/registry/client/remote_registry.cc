@@ -11,14 +11,10 @@ constexpr std::string_view kJson = "application/json";
 
 std::string_view content_type_of(PatchType type) {
   switch (type) {
-    case PatchType::json:
-      return "application/json-patch+json";
-    case PatchType::merge:
-      return "application/merge-patch+json";
-    case PatchType::strategic:
-      return "application/strategic-merge-patch+json";
-    case PatchType::apply:
-      return "application/apply-patch+yaml";  // JSON is YAML
+    case PatchType::json: return "application/json-patch+json";
+    case PatchType::merge: return "application/merge-patch+json";
+    case PatchType::strategic: return "application/strategic-merge-patch+json";
+    case PatchType::apply: return "application/apply-patch+yaml";  // JSON is YAML
   }
   return kJson;
 }

@@ -83,10 +83,8 @@ class MiniDoor final : public http::Handler {
     options.field_manager = request.target.query.get("fieldManager").value_or("");
     const Json body = request.body.empty() ? Json() : *parse_json(request.body);
     switch (request.method) {
-      case http::Method::post:
-        co_return written(co_await registry_.create(what, body, options));
-      case http::Method::put:
-        co_return written(co_await registry_.update(what, body, options));
+      case http::Method::post: co_return written(co_await registry_.create(what, body, options));
+      case http::Method::put: co_return written(co_await registry_.update(what, body, options));
       case http::Method::patch:
         co_return written(co_await registry_.patch(what, PatchType::merge, body, options));
       case http::Method::delete_: {
@@ -96,8 +94,7 @@ class MiniDoor final : public http::Handler {
         co_return answer(
             200, deleted->gone ? *parse_json(R"({"kind":"Status","status":"Success"})") : deleted->object);
       }
-      default:
-        break;
+      default: break;
     }
     if (request.target.query.has("watch")) co_return co_await watch(std::move(what), std::move(request));
     if (!what.name.empty()) {

@@ -76,15 +76,9 @@ http::Query query_of(const WriteOptions& options, bool is_apply) {
   http::Query query;
   add(query, "fieldManager", options.field_manager);
   switch (options.field_validation) {
-    case FieldValidation::ignore:
-      query.add("fieldValidation", "Ignore");
-      break;
-    case FieldValidation::warn:
-      query.add("fieldValidation", "Warn");
-      break;
-    case FieldValidation::strict:
-      query.add("fieldValidation", "Strict");
-      break;
+    case FieldValidation::ignore: query.add("fieldValidation", "Ignore"); break;
+    case FieldValidation::warn: query.add("fieldValidation", "Warn"); break;
+    case FieldValidation::strict: query.add("fieldValidation", "Strict"); break;
   }
   if (options.dry_run) query.add("dryRun", "All");
   if (is_apply) query.add("force", options.force ? "true" : "false");
