@@ -85,6 +85,20 @@ void Cache::for_each(std::string_view prefix, const Term& term,
     visit_below(found->second, prefix, visit);
 }
 
+void Cache::for_each_after(std::string_view prefix, std::string_view after,
+                           const std::function<bool(const ObjectPtr&)>& visit) const {
+  const std::string_view from = std::max(prefix, after);
+  for (auto object = objects_.lower_bound(from);
+       object != objects_.end() && starts_with(object->first, prefix); ++object) {
+    if (object->first != after && !visit(object->second)) return;
+  }
+}
+
+std::size_t Cache::count(const Term& term) const {
+  const auto found = indexes_.find(term);
+  return found == indexes_.end() ? 0 : found->second.size();
+}
+
 void Cache::replace_all(std::vector<ObjectPtr> objects, Revision revision) {
   indexes_.clear();
   objects_.clear();

@@ -54,6 +54,11 @@ class Cache {
   void for_each(std::string_view prefix, const std::function<bool(const ObjectPtr&)>& visit) const;
   void for_each(std::string_view prefix, const Term& term,
                 const std::function<bool(const ObjectPtr&)>& visit) const;
+  // The same from the first key after `after` on, for pages.
+  void for_each_after(std::string_view prefix, std::string_view after,
+                      const std::function<bool(const ObjectPtr&)>& visit) const;
+  // How many objects have the term, whatever their prefix: which of several terms to look up.
+  std::size_t count(const Term& term) const;
   std::size_t size() const { return objects_.size(); }
 
   Result<std::unique_ptr<Subscription>> subscribe(Interest interest, Revision after) {

@@ -56,11 +56,12 @@ Revision Subscription::delivered() const {
   return hub_ == nullptr ? last_ : hub_->revision();
 }
 
-Task<Result<std::vector<ChangePtr>>> Subscription::next() {
+Task<Result<std::vector<ChangePtr>>> Subscription::next(CancelToken token) {
   MOOR_ASSERT(!waiting_, "one next() at a time");
   while (true) {
     if (failed_) co_return *failed_;
     if (hub_ == nullptr) co_return make_error(Errc::cancelled, "the watch was closed");
+    CO_TRY_VOID(token.check());
     if (!pending_.empty()) {
       std::vector<ChangePtr> changes(pending_.begin(), pending_.end());
       pending_.clear();
@@ -68,6 +69,7 @@ Task<Result<std::vector<ChangePtr>>> Subscription::next() {
     }
     waiting_.emplace(hub_->executor_);
     const Completion<bool> wake = *waiting_;
+    const CancelCallback on_cancel(token, [wake] { wake.set(false); });
     co_await wake;
     waiting_.reset();
   }

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/completion.h"
 #include "base/executor.h"
 #include "base/task.h"
@@ -47,8 +48,9 @@ class Subscription {
   Subscription& operator=(const Subscription&) = delete;
 
   // Waits for changes, in order of revision. Errc::expired: too slow, or the hub was reset: list again.
-  // Errc::cancelled: close() was called or the hub is gone.
-  Task<Result<std::vector<ChangePtr>>> next();
+  // Errc::cancelled: close() was called or the hub is gone. When the token is cancelled only this wait ends,
+  // with the token's reason; nothing is lost and the next call goes on.
+  Task<Result<std::vector<ChangePtr>>> next(CancelToken token = {});
   void close();
   // Every change that concerns this watcher, up to here, has been handed out by next(): for bookmarks.
   Revision delivered() const;

@@ -1,0 +1,234 @@
+#include "registry/apply/managed_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "registry/apply/typed.h"
+
+namespace moor::registry {
+namespace {
+
+// Kubernetes merges the oldest of more update managers than this into one.
+constexpr std::size_t kMaxUpdateManagers = 10;
+constexpr std::string_view kAncient = "ancient-changes";
+
+struct Entry {
+  std::string manager;
+  std::string operation;
+  std::string api_version;
+  std::string subresource;
+  std::string time;
+  FieldSet fields;
+
+  bool is(std::string_view name, std::string_view op, std::string_view version, std::string_view sub) const {
+    return manager == name && operation == op && api_version == version && subresource == sub;
+  }
+};
+using Entries = std::vector<Entry>;
+
+// Set by the server; nobody owns them.
+const FieldSet& unowned() {
+  static const FieldSet set = [] {
+    FieldSet fields;
+    fields.insert({"f:apiVersion"});
+    fields.insert({"f:kind"});
+    for (const char* name : {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+                             "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"})
+      fields.insert({"f:metadata", field_element(name)});
+    return fields;
+  }();
+  return set;
+}
+
+// What a write through this door can reach: everything but status, or nothing but status.
+void keep_reachable(const model::KindInfo& kind, const std::string& subresource, FieldSet& set) {
+  set.remove_below(unowned());
+  FieldSet self;
+  self.insert({"f:metadata"});  // an empty metadata is no place worth owning
+  self.insert({});
+  set.remove(self);
+  if (!kind.has_status) return;
+  if (subresource.empty()) {
+    set.remove_below(FieldPath{"f:status"});
+    return;
+  }
+  FieldSet status;
+  set.for_each([&](const FieldPath& path) {
+    if (!path.empty() && path.front() == "f:status") status.insert(path);
+  });
+  set = std::move(status);
+}
+
+std::string text_of(const Json& json, std::string_view key) {
+  return std::string(json.get_string(key).value_or(""));
+}
+
+// Entries that cannot be read are dropped: a broken record must not make the object unwritable.
+Entries read_entries(const Json& object) {
+  Entries entries;
+  const Json* list = object.find_path({"metadata", "managedFields"});
+  if (list == nullptr || !list->is_array()) return entries;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Json& json = list->at(i);
+    const Json* fields = json.find("fieldsV1");
+    if (fields == nullptr) continue;
+    auto set = FieldSet::from_json(*fields);
+    if (!set) continue;
+    entries.push_back({text_of(json, "manager"), text_of(json, "operation"), text_of(json, "apiVersion"),
+                       text_of(json, "subresource"), text_of(json, "time"), std::move(*set)});
+  }
+  return entries;
+}
+
+void write_entries(Json& object, Entries entries) {
+  std::erase_if(entries, [](const Entry& entry) { return entry.fields.empty(); });
+  // Appliers first, then by time and name, as Kubernetes orders them.
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    if (a.operation != b.operation) return a.operation < b.operation;
+    if (a.time != b.time) return a.time < b.time;
+    return a.manager < b.manager;
+  });
+  if (entries.empty()) {
+    if (Json* metadata = object.find("metadata")) metadata->erase("managedFields");
+    return;
+  }
+  Json& metadata = object["metadata"];
+  if (!metadata.is_object()) metadata = Json::object();
+  Json list = Json::array();
+  for (const Entry& entry : entries) {
+    Json json = Json::object({{"manager", entry.manager},
+                              {"operation", entry.operation},
+                              {"apiVersion", entry.api_version},
+                              {"time", entry.time},
+                              {"fieldsType", "FieldsV1"},
+                              {"fieldsV1", entry.fields.to_json()}});
+    if (!entry.subresource.empty()) json.set("subresource", entry.subresource);
+    list.push_back(std::move(json));
+  }
+  metadata.set("managedFields", std::move(list));
+}
+
+Entry& find_or_add(Entries& entries, const Writer& writer, std::string_view operation,
+                   const std::string& api_version) {
+  for (Entry& entry : entries) {
+    if (entry.is(writer.manager, operation, api_version, writer.subresource)) return entry;
+  }
+  entries.push_back(
+      {writer.manager, std::string(operation), api_version, writer.subresource, writer.now, {}});
+  return entries.back();
+}
+
+void limit_update_managers(Entries& entries) {
+  const auto is_update = [](const Entry& entry) { return entry.operation == "Update"; };
+  auto count = static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), is_update));
+  while (count > kMaxUpdateManagers) {
+    std::vector<Entry*> updates;
+    for (Entry& entry : entries) {
+      if (is_update(entry)) updates.push_back(&entry);
+    }
+    std::stable_sort(updates.begin(), updates.end(),
+                     [](const Entry* a, const Entry* b) { return a->time < b->time; });
+    updates[1]->fields.add(updates[0]->fields);
+    updates[1]->manager = kAncient;
+    updates[0]->fields = {};
+    std::erase_if(entries, [](const Entry& entry) { return entry.fields.empty(); });
+    --count;
+  }
+}
+
+// Places of the last apply that this one no longer names and nobody else holds on to.
+FieldSet given_up(const FieldSet& last, const FieldSet& now, const Entries& entries, const Entry& own) {
+  FieldSet result;
+  last.for_each([&](const FieldPath& path) {
+    if (now.touches(path)) return;
+    const bool held = std::any_of(entries.begin(), entries.end(), [&](const Entry& other) {
+      return &other != &own && other.fields.touches(path);
+    });
+    if (!held) result.insert(path);
+  });
+  return result;
+}
+
+FieldSet changed_places(const Differences& differences) {
+  FieldSet set = differences.added;
+  set.add(differences.modified);
+  return set;
+}
+
+}  // namespace
+
+Result<Applied> server_side_apply(const model::KindInfo& kind, const Json* live, const Json& config,
+                                  const Writer& writer, bool force) {
+  if (const Json* managed = config.find_path({"metadata", "managedFields"});
+      managed != nullptr && !managed->empty())
+    return make_error(Errc::invalid, "metadata.managedFields must be nil");
+  TRY_VOID(check_lists(config, *kind.schema));
+  Json base = live == nullptr ? Json::object() : *live;
+  Entries entries = read_entries(base);
+  if (Json* metadata = base.find("metadata")) metadata->erase("managedFields");
+
+  FieldSet named = field_set_of(config, *kind.schema);
+  keep_reachable(kind, writer.subresource, named);
+  Entry& own = find_or_add(entries, writer, "Apply", kind.api_version());
+  const FieldSet last = own.fields;
+  Json object = lay_over(base, config, *kind.schema);
+  object = without(std::move(object), given_up(last, named, entries, own), *kind.schema);
+
+  const Differences differences = compare(base, object, *kind.schema);
+  const FieldSet changed = changed_places(differences);
+  Applied applied;
+  for (Entry& other : entries) {
+    if (&other == &own) continue;
+    const FieldSet contested = other.fields.intersection(changed).intersection(named);
+    if (!contested.empty() && !force) {
+      contested.for_each([&](const FieldPath& path) {
+        applied.conflicts.push_back(
+            {other.manager, other.operation, other.subresource, other.api_version, other.time, path});
+      });
+    }
+    other.fields.remove(contested);
+    other.fields.remove(differences.removed);
+  }
+  if (!applied.conflicts.empty()) return applied;
+  if (!(own.fields == named)) own.time = writer.now;
+  own.fields = std::move(named);
+  write_entries(object, std::move(entries));
+  applied.object = std::move(object);
+  return applied;
+}
+
+void track_write(const model::KindInfo& kind, const Json* before, Json& after, const Writer& writer) {
+  const Json* sent = after.find_path({"metadata", "managedFields"});
+  // A list of one empty entry is how a client asks to forget all ownership.
+  const bool reset = sent != nullptr && sent->is_array() && before != nullptr &&
+                     (sent->empty() || (sent->size() == 1 && sent->at(0).empty()));
+  Entries entries = before == nullptr || reset ? Entries() : read_entries(*before);
+  const Json* kept = before == nullptr ? nullptr : before->find_path({"metadata", "managedFields"});
+  Differences differences;
+  if (before != nullptr && sent != nullptr && kept != nullptr && *sent == *kept) {
+    // The usual case: the same list on both sides is no difference, and nothing need be copied.
+    differences = compare(*before, after, *kind.schema);
+  } else {
+    Json old = before == nullptr ? Json::object() : *before;
+    if (Json* metadata = old.find("metadata")) metadata->erase("managedFields");
+    if (Json* metadata = after.find("metadata")) metadata->erase("managedFields");
+    differences = compare(old, after, *kind.schema);
+  }
+  FieldSet changed = changed_places(differences);
+  keep_reachable(kind, writer.subresource, changed);
+  for (Entry& entry : entries) {
+    entry.fields.remove(differences.removed);
+    if (!entry.is(writer.manager, "Update", kind.api_version(), writer.subresource))
+      entry.fields.remove(changed);
+  }
+  if (!changed.empty() && !reset) {
+    Entry& own = find_or_add(entries, writer, "Update", kind.api_version());
+    own.fields.add(changed);
+    own.time = writer.now;
+  }
+  limit_update_managers(entries);
+  write_entries(after, std::move(entries));
+}
+
+}  // namespace moor::registry

@@ -1,0 +1,30 @@
+// Objects seen through their schema: which places they have, where two differ, how one is laid over another.
+// The rules are those of Kubernetes' structured merge: maps and structs field by field, lists by their
+// declared type (atomic as a whole, set by value, map by key fields), what the schema does not know by its
+// JSON shape with lists atomic. Pure functions on Json.
+#pragma once
+
+#include "base/json.h"
+#include "base/result.h"
+#include "model/schema.h"
+#include "registry/apply/field_set.h"
+
+namespace moor::registry {
+
+struct Differences {
+  FieldSet added;
+  FieldSet modified;
+  FieldSet removed;
+};
+
+// Errc::invalid when a keyed list repeats a key or an item lacks one, or a set repeats a value.
+Result<void> check_lists(const Json& object, const model::StructSchema& schema);
+
+FieldSet field_set_of(const Json& object, const model::StructSchema& schema);
+Differences compare(const Json& before, const Json& after, const model::StructSchema& schema);
+// `over` wins where both have a place; keyed items and set values are united, new ones behind the old.
+Json lay_over(Json under, const Json& over, const model::StructSchema& schema);
+// Removes these places; a container that becomes empty by it goes too.
+Json without(Json object, const FieldSet& unwanted, const model::StructSchema& schema);
+
+}  // namespace moor::registry

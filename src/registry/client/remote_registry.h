@@ -1,0 +1,57 @@
+// The registry of a server elsewhere, over HTTP: the same interface, so that controllers and agents need not
+// know where it is. Who asks is what the credentials say; an Identity in the options plays no part.
+//
+// On one Loop's thread. Errors as in http/client.h, and the server's refusals with their reasons and causes.
+// Nothing is retried here: whether a write that got no answer may be repeated only the caller knows.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "http/client.h"
+#include "registry/registry.h"
+
+namespace moor::registry {
+
+struct RemoteOptions {
+  http::ClientOptions client;  // endpoint, CA, client certificate or bearer token
+  Duration request_timeout = std::chrono::seconds(30);
+  std::string user_agent = "moor";
+};
+
+class RemoteRegistry final : public Registry {
+ public:
+  static Result<std::unique_ptr<RemoteRegistry>> make(Loop& loop, RemoteOptions options);
+
+  Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) override;
+  Task<Answer<Json>> get(ResourceName what, std::string resource_version) override;
+  Task<Answer<Listed>> list(ResourceName what, ListOptions options) override;
+  // The watcher ends with Errc::unavailable when the server ends the stream (it does so now and then): watch
+  // again from progress().
+  Task<Answer<std::unique_ptr<Watcher>>> watch(ResourceName what, WatchOptions options) override;
+  Task<Answer<Written>> update(ResourceName what, Json object, WriteOptions options) override;
+  Task<Answer<Written>> patch(ResourceName what, PatchType type, Json patch, WriteOptions options) override;
+  Task<Answer<Deleted>> remove(ResourceName what, DeleteOptions options) override;
+  Task<Answer<Listed>> remove_collection(ResourceName what, ListOptions which,
+                                         DeleteOptions options) override;
+
+ private:
+  RemoteRegistry(Loop& loop, RemoteOptions options, std::unique_ptr<http::Client> client)
+      : loop_(loop), options_(std::move(options)), client_(std::move(client)) {}
+  http::Request request(http::Method method, std::string target, const Json* body,
+                        std::string_view content_type) const;
+  TimePoint deadline() const { return loop_.clock().now() + options_.request_timeout; }
+  Task<Answer<http::Response>> send(http::Request request);
+  Task<Answer<Written>> write(http::Request request);
+
+  Loop& loop_;
+  RemoteOptions options_;
+  std::unique_ptr<http::Client> client_;
+};
+
+// The stream of an open watch as a Watcher.
+std::unique_ptr<Watcher> make_remote_watcher(std::unique_ptr<http::ResponseStream> stream,
+                                             std::string resource_version);
+
+}  // namespace moor::registry

@@ -1,0 +1,55 @@
+#include "registry/keys.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "model/kinds.h"
+
+namespace moor::registry {
+namespace {
+
+constexpr std::string_view kNoSpace = "-";
+
+const std::unordered_map<std::string_view, const model::KindInfo*>& kinds_by_prefix() {
+  // Keys are views into texts that live for ever, as the kinds do.
+  static const auto* texts = [] {
+    auto* all = new std::vector<std::string>;
+    for (const model::KindInfo* kind : model::all_kinds()) all->push_back(prefix_of(*kind, ""));
+    return all;
+  }();
+  static const auto* map = [] {
+    auto* all = new std::unordered_map<std::string_view, const model::KindInfo*>;
+    for (std::size_t i = 0; i < texts->size(); ++i) all->emplace((*texts)[i], model::all_kinds()[i]);
+    return all;
+  }();
+  return *map;
+}
+
+}  // namespace
+
+std::string prefix_of(const model::KindInfo& kind, std::string_view space) {
+  const std::string_view group = kind.group.empty() ? std::string_view("core") : kind.group;
+  if (!kind.namespaced || !space.empty())
+    return fmt::format("{}/{}/{}/", group, kind.plural, kind.namespaced ? space : kNoSpace);
+  return fmt::format("{}/{}/", group, kind.plural);
+}
+
+std::string key_of(const model::KindInfo& kind, std::string_view space, std::string_view name) {
+  return prefix_of(kind, space).append(name);
+}
+
+KeyParts split_key(std::string_view key) {
+  const std::size_t first = key.find('/');
+  const std::size_t second = first == std::string_view::npos ? first : key.find('/', first + 1);
+  const std::size_t third = second == std::string_view::npos ? second : key.find('/', second + 1);
+  if (third == std::string_view::npos) return {};
+  const auto& kinds = kinds_by_prefix();
+  auto found = kinds.find(key.substr(0, second + 1));
+  if (found == kinds.end()) found = kinds.find(key.substr(0, third + 1));  // cluster-scoped: with its "-/"
+  if (found == kinds.end()) return {};
+  const std::string_view space = key.substr(second + 1, third - second - 1);
+  return {found->second, found->second->namespaced ? space : std::string_view(), key.substr(third + 1)};
+}
+
+}  // namespace moor::registry

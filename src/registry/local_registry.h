@@ -1,0 +1,110 @@
+// The registry over a store in this process. Reads come from a cache that follows the store; a write is
+// conditioned on what was read, durable before it is answered, and visible in the cache before it is
+// answered, so that whoever writes reads its own writes.
+//
+// One executor's thread. run() must be going (in a TaskGroup) for anything to be answered; the store, the
+// random source and the admission hooks outlive the registry, and the registry outlives its watchers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "base/random.h"
+#include "registry/admission.h"
+#include "registry/projection.h"
+#include "registry/registry.h"
+#include "registry/selection.h"
+#include "store/cache/cache.h"
+#include "store/store.h"
+
+namespace moor::registry {
+
+struct LocalRegistryOptions {
+  // The ring of recent changes holds decoded objects, some five times the size of the text that it counts.
+  store::CacheOptions cache = {.hub = {.ring_bytes = 4u << 20}};
+  // How long a call waits for the cache to reach a revision that the store already has.
+  Duration wait_limit = std::chrono::seconds(10);
+};
+
+class LocalRegistry final : public Registry, public Reader {
+ public:
+  LocalRegistry(Executor& executor, store::Store& store, Random& random, LocalRegistryOptions options = {});
+  ~LocalRegistry() override;
+
+  // Before the first write; called in this order.
+  void add_admission(Admission& admission) { admissions_.push_back(&admission); }
+  // Keeps the cache current until cancelled.
+  Task<Result<void>> run(CancelToken token);
+  // Everything the store has by now is in the cache.
+  Task<Result<void>> catch_up();
+
+  Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) override;
+  Task<Answer<Json>> get(ResourceName what, std::string resource_version) override;
+  Task<Answer<Listed>> list(ResourceName what, ListOptions options) override;
+  Task<Answer<std::unique_ptr<Watcher>>> watch(ResourceName what, WatchOptions options) override;
+  Task<Answer<Written>> update(ResourceName what, Json object, WriteOptions options) override;
+  Task<Answer<Written>> patch(ResourceName what, PatchType type, Json patch, WriteOptions options) override;
+  Task<Answer<Deleted>> remove(ResourceName what, DeleteOptions options) override;
+  Task<Answer<Listed>> remove_collection(ResourceName what, ListOptions which,
+                                         DeleteOptions options) override;
+
+  JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;
+  void for_each(const model::KindInfo& kind, std::string_view space,
+                const std::function<bool(const JsonPtr&)>& visit) const override;
+
+  // For the registry's own tasks (garbage collection, expiry) and for controllers' caches.
+  store::Cache& cache() { return cache_; }
+  const store::Cache& cache() const { return cache_; }
+  Result<std::unique_ptr<store::Subscription>> subscribe(store::Interest interest, store::Revision after) {
+    return cache_.subscribe(std::move(interest), after);
+  }
+  Executor& executor() { return executor_; }
+  std::string now() const;  // RFC 3339, whole seconds
+
+ private:
+  struct Change;  // what an update or patch wants
+  struct Next;    // what comes of it
+  // Absent: what it was decided on has changed, decide again.
+  template <class T>
+  using Attempt = Answer<std::optional<T>>;
+
+  // reading (local_read.cc)
+  Task<Answer<void>> reach(std::string resource_version);
+  Task<Answer<Listed>> list_at(Selection selection, std::size_t limit, store::Revision revision,
+                               std::string after, std::optional<std::int64_t> remaining);
+  Listed list_cached(const Selection& selection, std::size_t limit, std::string_view after,
+                     std::optional<std::int64_t> remaining) const;
+  void visit_selected(const Selection& selection, const std::function<bool(const JsonPtr&)>& visit) const;
+  store::Interest interest_of(const Selection& selection) const;
+
+  // writing (local_write.cc)
+  Task<Answer<Written>> create_named(ResourceName where, Json object, WriteOptions options, bool applied);
+  Task<Attempt<Written>> try_create(ResourceName where, Json object, WriteOptions options, bool applied);
+  Task<Answer<Written>> change(ResourceName what, Change wanted, WriteOptions options);
+  Task<Attempt<Written>> try_change(ResourceName what, store::ObjectPtr live, Next next,
+                                    WriteOptions options);
+  Answer<Next> decide(const ResourceName& what, const Change& wanted, const Json& live,
+                      const WriteOptions& options) const;
+  Answer<Next> decide_apply(const ResourceName& what, const Json& config, const Json* live,
+                            const WriteOptions& options) const;
+  Answer<void> admit(const AdmissionRequest& request, Json& object) const;
+  Answer<void> admit_removal(const AdmissionRequest& request) const;
+  Answer<store::ObjectPtr> open_namespace(const ResourceName& where, std::string_view name) const;
+  AdmissionRequest admission(AdmissionRequest::Operation operation, const ResourceName& what,
+                             std::string_view name, const Identity& identity, bool dry_run) const;
+  Task<Result<store::Revision>> commit(store::Transaction transaction);
+
+  // deleting (local_delete.cc)
+  Task<Attempt<Deleted>> try_remove(ResourceName what, store::ObjectPtr live, DeleteOptions options);
+
+  Executor& executor_;
+  store::Store& store_;
+  Random& random_;
+  LocalRegistryOptions options_;
+  store::Cache cache_;
+  std::vector<Admission*> admissions_;
+};
+
+}  // namespace moor::registry

@@ -1,0 +1,35 @@
+// What the cache keeps of a stored object: its Json, decoded once, and the terms by which selectors, the
+// garbage collector and watches find it. Pure.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "model/kind.h"
+#include "store/cache/object.h"
+
+namespace moor::registry {
+
+using JsonPtr = std::shared_ptr<const Json>;
+
+inline constexpr std::uint32_t kLabelTerm = 1;  // key=value
+inline constexpr std::uint32_t kOwnerTerm = 2;  // the owner's uid
+inline constexpr std::uint32_t kFieldTerm = 3;  // field=value, never with an empty value
+
+void project(store::CachedObject& object);
+// Null: the stored bytes are damaged, or no kind of ours lies at that key.
+JsonPtr object_of(const store::CachedObject& object);
+
+store::Term label_term(std::string_view key, std::string_view value);
+store::Term owner_term(std::string_view uid);
+store::Term field_term(std::string_view field, std::string_view value);
+// Not every selectable field is worth an index: events have a dozen.
+bool is_indexed(const model::KindInfo& kind, std::string_view field);
+
+// From and to what the store keeps: the object's text without its resourceVersion, which is the revision.
+Result<Json> decode_stored(std::string_view bytes, store::Revision revision);
+std::string encode_stored(Json& object);  // takes the resourceVersion out
+
+}  // namespace moor::registry
