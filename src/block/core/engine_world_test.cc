@@ -41,7 +41,7 @@ TEST(EngineWorld, AcknowledgedWritesSurviveEverySeed) {
   EXPECT_GT(total.proposals, count);
   EXPECT_GT(total.fresh_starts, count / 2);
   EXPECT_GT(total.questions, count / 4);
-  EXPECT_GT(total.learned, count / 20);
+  EXPECT_GT(total.learned, count / 40);
 }
 
 }  // namespace moor::block::engine::test
