@@ -183,7 +183,10 @@ Task<Result<std::vector<SocketAddress>>> Client::Inside::addresses() {
     co_return found;
   }
   if (resolver_ == nullptr) resolver_ = std::make_unique<Pool>(loop_, 1);
-  co_return co_await resolver_->run([host = url.host, port = url.port] { return resolve(host, port); });
+  // Named before it is awaited: g++ 12 destroys a capturing lambda (or an aggregate) that is made inside a
+  // co_await expression twice.
+  auto look_up = [host = url.host, port = url.port] { return resolve(host, port); };
+  co_return co_await resolver_->run(std::move(look_up));
 }
 
 Task<Result<std::unique_ptr<ClientConnection>>> Client::Inside::connect(CancelToken token) {

@@ -62,6 +62,9 @@ Task<bool> Connection::shake_hands() {
   if (!shaken) {
     ++server_.stats.handshakes_failed;
     log_info("TLS handshake failed", {{"peer", peer_.address}, {"error", shaken.error()}});
+    // With TLS 1.3 the client may have sent its request by now: only if we read it does it get our alert.
+    transport_->drop_tls();
+    co_await linger();
     co_return false;
   }
   peer_.tls = true;
@@ -288,7 +291,8 @@ Task<Connection::Next> Connection::send_stream(Exchange& exchange, Response resp
   std::string head;
   if (!render_head(exchange, response, close, head)) {
     response.stream.reset();
-    co_return co_await send(exchange, server_.render(Refusal{500, "the answer could not be sent"}), true);
+    auto refusal = server_.render(Refusal{500, "the answer could not be sent"});
+    co_return co_await send(exchange, std::move(refusal), true);
   }
   std::vector<Slice> slices{slice_of(head)};
   if (!co_await write_all(std::move(slices), Phase::writing)) co_return Next::close;

@@ -305,7 +305,8 @@ void TlsSession::send_close() {
 }
 
 bool TlsSession::has_pending() const {
-  return !broken_ && SSL_has_pending(ssl_) == 1;
+  // Not SSL_has_pending(): it also counts half a record, whose rest must be waited for.
+  return !broken_ && SSL_pending(ssl_) > 0;
 }
 
 std::optional<ClientCertificate> TlsSession::peer_certificate() const {

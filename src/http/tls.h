@@ -74,8 +74,8 @@ class TlsSession {
   Outcome handshake();
   Outcome read(char* data, std::size_t size);
   Outcome write(const char* data, std::size_t size);
-  void send_close();  // close_notify, without waiting for the other's
-  bool has_pending() const;
+  void send_close();         // close_notify, without waiting for the other's
+  bool has_pending() const;  // bytes that read() gives without the socket
   std::optional<ClientCertificate> peer_certificate() const;
   // After `failed`. unauthorized: one side does not accept the other's certificate.
   Error error() const;

@@ -52,6 +52,7 @@ class Transport : public std::enable_shared_from_this<Transport> {
 
   void start_tls(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
   TlsSession* tls() const { return tls_.get(); }
+  void drop_tls() { tls_.reset(); }  // after a failed handshake
   Task<Result<void>> handshake();
 
   Outcome read_some(char* data, std::size_t size);

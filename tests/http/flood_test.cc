@@ -9,7 +9,7 @@
 namespace moor::http::test {
 namespace {
 
-std::size_t resident_kib() {
+[[maybe_unused]] std::size_t resident_kib() {
   std::ifstream status("/proc/self/statm");
   std::size_t total = 0;
   std::size_t resident = 0;
@@ -30,7 +30,7 @@ TEST(Flood, ThousandsOfHalfOpenConnectionsCostLittleAndStopNobody) {
   if (!allow_descriptors(2 * kConnections + 200)) GTEST_SKIP() << "too few descriptors allowed";
   TestServer server;
   EXPECT_EQ(RawClient(server.port()).ask(get("/echo")).status, 200);
-  const std::size_t before = resident_kib();
+  [[maybe_unused]] const std::size_t before = resident_kib();
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < kConnections; ++i) {
     clients.push_back(std::make_unique<RawClient>(server.port()));
