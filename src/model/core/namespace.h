@@ -12,22 +12,22 @@ enum class NamespacePhase { none, active, terminating };
 MOOR_ENUM_NAMES(NamespacePhase, "", "Active", "Terminating")
 
 struct NamespaceSpec {
-  std::vector<std::string> finalizers;
-  Json extra;
+  std::vector<std::string> finalizers = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(NamespaceSpec);
 
 struct NamespaceStatus {
   NamespacePhase phase = NamespacePhase::none;
-  std::vector<StandardCondition> conditions;
-  Json extra;
+  std::vector<StandardCondition> conditions = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(NamespaceStatus);
 
 struct Namespace {
-  ObjectMeta metadata;
-  NamespaceSpec spec;
-  NamespaceStatus status;
+  ObjectMeta metadata = {};
+  NamespaceSpec spec = {};
+  NamespaceStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Namespace);
 

@@ -11,43 +11,43 @@
 namespace moor::model::core {
 
 struct CsiPersistentVolumeSource {
-  std::string driver;
-  std::string volume_handle;
+  std::string driver = {};
+  std::string volume_handle = {};
   bool read_only = false;
-  std::string fs_type;
-  std::map<std::string, std::string> volume_attributes;
-  Json extra;
+  std::string fs_type = {};
+  std::map<std::string, std::string> volume_attributes = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(CsiPersistentVolumeSource);
 
 struct PersistentVolumeSpec {
-  std::map<std::string, Quantity> capacity;
-  std::optional<CsiPersistentVolumeSource> csi;
-  std::vector<std::string> access_modes;
-  std::optional<ObjectReference> claim_ref;
-  std::string reclaim_policy;
-  std::string storage_class_name;
-  std::vector<std::string> mount_options;
-  std::string volume_mode;
-  Json node_affinity;
-  std::string volume_attributes_class_name;
-  Json extra;
+  std::map<std::string, Quantity> capacity = {};
+  std::optional<CsiPersistentVolumeSource> csi = {};
+  std::vector<std::string> access_modes = {};
+  std::optional<ObjectReference> claim_ref = {};
+  std::string reclaim_policy = {};
+  std::string storage_class_name = {};
+  std::vector<std::string> mount_options = {};
+  std::string volume_mode = {};
+  Json node_affinity = {};
+  std::string volume_attributes_class_name = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(PersistentVolumeSpec);
 
 struct PersistentVolumeStatus {
-  std::string phase;  // Pending, Available, Bound, Released, Failed
-  std::string message;
-  std::string reason;
-  std::optional<Time> last_phase_transition_time;
-  Json extra;
+  std::string phase = {};  // Pending, Available, Bound, Released, Failed
+  std::string message = {};
+  std::string reason = {};
+  std::optional<Time> last_phase_transition_time = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(PersistentVolumeStatus);
 
 struct PersistentVolume {
-  ObjectMeta metadata;
-  PersistentVolumeSpec spec;
-  PersistentVolumeStatus status;
+  ObjectMeta metadata = {};
+  PersistentVolumeSpec spec = {};
+  PersistentVolumeStatus status = {};
 };
 MOOR_DESCRIBED_KIND(PersistentVolume);
 

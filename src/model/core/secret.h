@@ -11,11 +11,11 @@
 namespace moor::model::core {
 
 struct Secret {
-  ObjectMeta metadata;
-  std::optional<bool> immutable;
-  std::map<std::string, std::string> data;  // base64
-  std::map<std::string, std::string> string_data;
-  std::string type;
+  ObjectMeta metadata = {};
+  std::optional<bool> immutable = {};
+  std::map<std::string, std::string> data = {};  // base64
+  std::map<std::string, std::string> string_data = {};
+  std::string type = {};
 };
 MOOR_DESCRIBED_KIND(Secret);
 

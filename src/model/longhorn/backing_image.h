@@ -37,41 +37,41 @@ struct BackingImageDiskFileStatus {
   DataEngine data_engine = DataEngine::none;
   BackingImageState state = BackingImageState::none;
   std::int32_t progress = 0;
-  std::string message;
-  std::string last_state_transition_time;
+  std::string message = {};
+  std::string last_state_transition_time = {};
 };
 MOOR_DESCRIBED(BackingImageDiskFileStatus);
 
 struct BackingImageSpec {
-  std::map<std::string, BackingImageDiskFileSpec> disk_file_spec_map;
-  std::string checksum;
+  std::map<std::string, BackingImageDiskFileSpec> disk_file_spec_map = {};
+  std::string checksum = {};
   BackingImageSource source_type = BackingImageSource::none;
-  std::map<std::string, std::string> source_parameters;
+  std::map<std::string, std::string> source_parameters = {};
   std::int32_t min_number_of_copies = 0;
-  std::vector<std::string> disk_selector;
-  std::vector<std::string> node_selector;
-  std::string secret;
-  std::string secret_namespace;
+  std::vector<std::string> disk_selector = {};
+  std::vector<std::string> node_selector = {};
+  std::string secret = {};
+  std::string secret_namespace = {};
   DataEngine data_engine = DataEngine::none;
 };
 MOOR_DESCRIBED(BackingImageSpec);
 
 struct BackingImageStatus {
-  std::string owner_id;
-  std::string uuid;
+  std::string owner_id = {};
+  std::string uuid = {};
   std::int64_t size = 0;
   std::int64_t virtual_size = 0;
   std::int64_t real_size = 0;
-  std::string checksum;
-  std::map<std::string, BackingImageDiskFileStatus> disk_file_status_map;
-  std::map<std::string, std::string> disk_last_ref_at_map;
+  std::string checksum = {};
+  std::map<std::string, BackingImageDiskFileStatus> disk_file_status_map = {};
+  std::map<std::string, std::string> disk_last_ref_at_map = {};
 };
 MOOR_DESCRIBED(BackingImageStatus);
 
 struct BackingImage {
-  ObjectMeta metadata;
-  BackingImageSpec spec;
-  BackingImageStatus status;
+  ObjectMeta metadata = {};
+  BackingImageSpec spec = {};
+  BackingImageStatus status = {};
 };
 MOOR_DESCRIBED_KIND(BackingImage);
 

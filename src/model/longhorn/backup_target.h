@@ -9,25 +9,25 @@
 namespace moor::model::longhorn {
 
 struct BackupTargetSpec {
-  std::string backup_target_url;
-  std::string credential_secret;
-  std::string poll_interval;  // a Go duration
-  std::optional<Time> sync_requested_at;
+  std::string backup_target_url = {};
+  std::string credential_secret = {};
+  std::string poll_interval = {};  // a Go duration
+  std::optional<Time> sync_requested_at = {};
 };
 MOOR_DESCRIBED(BackupTargetSpec);
 
 struct BackupTargetStatus {
-  std::string owner_id;
+  std::string owner_id = {};
   bool available = false;
-  std::vector<Condition> conditions;
-  std::optional<Time> last_synced_at;
+  std::vector<Condition> conditions = {};
+  std::optional<Time> last_synced_at = {};
 };
 MOOR_DESCRIBED(BackupTargetStatus);
 
 struct BackupTarget {
-  ObjectMeta metadata;
-  BackupTargetSpec spec;
-  BackupTargetStatus status;
+  ObjectMeta metadata = {};
+  BackupTargetSpec spec = {};
+  BackupTargetStatus status = {};
 };
 MOOR_DESCRIBED_KIND(BackupTarget);
 

@@ -14,74 +14,74 @@ MOOR_ENUM_NAMES(ReplicaMode, "", "RW", "WO", "ERR")
 
 struct EngineBackupStatus {
   std::int32_t progress = 0;
-  std::string backup_url;
-  std::string error;
-  std::string snapshot_name;
-  std::string state;
-  std::string replica_address;
+  std::string backup_url = {};
+  std::string error = {};
+  std::string snapshot_name = {};
+  std::string state = {};
+  std::string replica_address = {};
 };
 MOOR_DESCRIBED(EngineBackupStatus);
 
 struct RestoreStatus {
   bool is_restoring = false;
-  std::string last_restored;
-  std::string current_restoring_backup;
+  std::string last_restored = {};
+  std::string current_restoring_backup = {};
   std::int32_t progress = 0;
-  std::string error;
-  std::string filename;
-  std::string state;
-  std::string backup_url;
+  std::string error = {};
+  std::string filename = {};
+  std::string state = {};
+  std::string backup_url = {};
 };
 MOOR_DESCRIBED(RestoreStatus);
 
 struct PurgeStatus {
-  std::string error;
+  std::string error = {};
   bool is_purging = false;
   std::int32_t progress = 0;
-  std::string state;
+  std::string state = {};
 };
 MOOR_DESCRIBED(PurgeStatus);
 
 struct RebuildStatus {
-  std::string error;
+  std::string error = {};
   bool is_rebuilding = false;
   std::int32_t progress = 0;
-  std::string state;
-  std::string from_replica_address;
-  std::vector<std::string> from_replica_address_list;
+  std::string state = {};
+  std::string from_replica_address = {};
+  std::vector<std::string> from_replica_address_list = {};
   std::int64_t applied_rebuilding_mbps = 0;
 };
 MOOR_DESCRIBED(RebuildStatus);
 
 struct SnapshotCloneStatus {
   bool is_cloning = false;
-  std::string error;
+  std::string error = {};
   std::int32_t progress = 0;
-  std::string state;
-  std::string from_replica_address;
-  std::string snapshot_name;
+  std::string state = {};
+  std::string from_replica_address = {};
+  std::string snapshot_name = {};
 };
 MOOR_DESCRIBED(SnapshotCloneStatus);
 
 struct SnapshotInfo {
-  std::string name;
-  std::string parent;
-  std::map<std::string, bool> children;
+  std::string name = {};
+  std::string parent = {};
+  std::map<std::string, bool> children = {};
   bool removed = false;
   bool user_created = false;
-  std::string created;
-  std::string size;
-  std::map<std::string, std::string> labels;
+  std::string created = {};
+  std::string size = {};
+  std::map<std::string, std::string> labels = {};
 };
 MOOR_DESCRIBED(SnapshotInfo);
 
 struct EngineSpec : InstanceSpec {
   Frontend frontend = Frontend::none;
-  std::map<std::string, std::string> replica_address_map;
-  std::map<std::string, std::string> upgraded_replica_address_map;
-  std::string backup_volume;
-  std::string requested_backup_restore;
-  std::string requested_data_source;
+  std::map<std::string, std::string> replica_address_map = {};
+  std::map<std::string, std::string> upgraded_replica_address_map = {};
+  std::string backup_volume = {};
+  std::string requested_backup_restore = {};
+  std::string requested_data_source = {};
   bool disable_frontend = false;
   bool revision_counter_disabled = false;
   bool unmap_mark_snap_chain_removed_enabled = false;
@@ -93,21 +93,21 @@ MOOR_DESCRIBED(EngineSpec);
 
 struct EngineStatus : InstanceStatus {
   std::int64_t current_size = 0;
-  std::map<std::string, std::string> current_replica_address_map;
-  std::map<std::string, ReplicaMode> replica_mode_map;
-  std::map<std::string, std::string> replica_transition_time_map;
-  std::string endpoint;
-  std::string last_restored_backup;
-  std::map<std::string, EngineBackupStatus> backup_status;
-  std::map<std::string, RestoreStatus> restore_status;
-  std::map<std::string, PurgeStatus> purge_status;
-  std::map<std::string, RebuildStatus> rebuild_status;
-  std::map<std::string, SnapshotCloneStatus> clone_status;
-  std::map<std::string, SnapshotInfo> snapshots;
-  std::string snapshots_error;
+  std::map<std::string, std::string> current_replica_address_map = {};
+  std::map<std::string, ReplicaMode> replica_mode_map = {};
+  std::map<std::string, std::string> replica_transition_time_map = {};
+  std::string endpoint = {};
+  std::string last_restored_backup = {};
+  std::map<std::string, EngineBackupStatus> backup_status = {};
+  std::map<std::string, RestoreStatus> restore_status = {};
+  std::map<std::string, PurgeStatus> purge_status = {};
+  std::map<std::string, RebuildStatus> rebuild_status = {};
+  std::map<std::string, SnapshotCloneStatus> clone_status = {};
+  std::map<std::string, SnapshotInfo> snapshots = {};
+  std::string snapshots_error = {};
   bool is_expanding = false;
-  std::string last_expansion_error;
-  std::string last_expansion_failed_at;
+  std::string last_expansion_error = {};
+  std::string last_expansion_failed_at = {};
   bool unmap_mark_snap_chain_removed_enabled = false;
   std::int32_t snapshot_max_count = 0;
   std::int64_t snapshot_max_size = 0;
@@ -115,15 +115,15 @@ struct EngineStatus : InstanceStatus {
   // S43).
   std::int64_t epoch = 0;
   bool standby = false;
-  std::string export_id;
-  std::optional<Time> snapshots_reported_at;
+  std::string export_id = {};
+  std::optional<Time> snapshots_reported_at = {};
 };
 MOOR_DESCRIBED(EngineStatus);
 
 struct Engine {
-  ObjectMeta metadata;
-  EngineSpec spec;
-  EngineStatus status;
+  ObjectMeta metadata = {};
+  EngineSpec spec = {};
+  EngineStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Engine);
 

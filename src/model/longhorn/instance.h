@@ -14,10 +14,10 @@ MOOR_ENUM_NAMES(InstanceState, "", "running", "stopped", "error", "starting", "s
                 "unknown")
 
 struct InstanceSpec {
-  std::string volume_name;
+  std::string volume_name = {};
   std::int64_t volume_size = 0;
-  std::string node_id;
-  std::string image;
+  std::string node_id = {};
+  std::string image = {};
   InstanceState desire_state = InstanceState::none;
   bool log_requested = false;
   bool salvage_requested = false;
@@ -25,17 +25,17 @@ struct InstanceSpec {
 };
 
 struct InstanceStatus {
-  std::string owner_id;
-  std::string instance_manager_name;
+  std::string owner_id = {};
+  std::string instance_manager_name = {};
   InstanceState current_state = InstanceState::none;
-  std::string current_image;
-  std::string ip;
-  std::string storage_ip;
+  std::string current_image = {};
+  std::string ip = {};
+  std::string storage_ip = {};
   std::int32_t port = 0;
   bool started = false;
   bool log_fetched = false;
   bool salvage_executed = false;
-  std::vector<Condition> conditions;
+  std::vector<Condition> conditions = {};
 };
 
 }  // namespace moor::model::longhorn

@@ -23,28 +23,28 @@ MOOR_ENUM_NAMES(RecurringTask, "", "snapshot", "snapshot-force-create", "snapsho
                 "backup", "backup-force-create", "filesystem-trim")
 
 struct RecurringJobSpec {
-  std::string name;
-  std::vector<std::string> groups;
+  std::string name = {};
+  std::vector<std::string> groups = {};
   RecurringTask task = RecurringTask::none;
-  std::string cron;
+  std::string cron = {};
   std::int32_t retain = 0;
   std::int32_t concurrency = 0;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> parameters;
+  std::map<std::string, std::string> labels = {};
+  std::map<std::string, std::string> parameters = {};
 };
 MOOR_DESCRIBED(RecurringJobSpec);
 
 struct RecurringJobStatus {
-  std::string owner_id;
+  std::string owner_id = {};
   std::int32_t execution_count = 0;
-  std::optional<Time> last_scheduled_at;
+  std::optional<Time> last_scheduled_at = {};
 };
 MOOR_DESCRIBED(RecurringJobStatus);
 
 struct RecurringJob {
-  ObjectMeta metadata;
-  RecurringJobSpec spec;
-  RecurringJobStatus status;
+  ObjectMeta metadata = {};
+  RecurringJobSpec spec = {};
+  RecurringJobStatus status = {};
 };
 MOOR_DESCRIBED_KIND(RecurringJob);
 

@@ -8,18 +8,18 @@
 namespace moor::model::longhorn {
 
 struct ReplicaSpec : InstanceSpec {
-  std::string engine_name;
-  std::string migration_engine_name;
-  std::string healthy_at;
-  std::string failed_at;
-  std::string last_healthy_at;
-  std::string last_failed_at;
-  std::string disk_id;
-  std::string disk_path;
-  std::string data_directory_name;
-  std::string backing_image;
+  std::string engine_name = {};
+  std::string migration_engine_name = {};
+  std::string healthy_at = {};
+  std::string failed_at = {};
+  std::string last_healthy_at = {};
+  std::string last_failed_at = {};
+  std::string disk_id = {};
+  std::string disk_path = {};
+  std::string data_directory_name = {};
+  std::string backing_image = {};
   bool active = false;
-  std::string hard_node_affinity;
+  std::string hard_node_affinity = {};
   bool eviction_requested = false;
   bool revision_counter_disabled = false;
   bool unmap_mark_disk_chain_removed_enabled = false;
@@ -38,9 +38,9 @@ struct ReplicaStatus : InstanceStatus {
 MOOR_DESCRIBED(ReplicaStatus);
 
 struct Replica {
-  ObjectMeta metadata;
-  ReplicaSpec spec;
-  ReplicaStatus status;
+  ObjectMeta metadata = {};
+  ReplicaSpec spec = {};
+  ReplicaStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Replica);
 

@@ -16,9 +16,9 @@ struct SettingStatus {
 MOOR_DESCRIBED(SettingStatus);
 
 struct Setting {
-  ObjectMeta metadata;
-  std::string value;
-  SettingStatus status;
+  ObjectMeta metadata = {};
+  std::string value = {};
+  SettingStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Setting);
 

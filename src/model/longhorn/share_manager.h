@@ -9,22 +9,22 @@
 namespace moor::model::longhorn {
 
 struct ShareManagerSpec {
-  std::string image;
+  std::string image = {};
 };
 MOOR_DESCRIBED(ShareManagerSpec);
 
 struct ShareManagerStatus {
-  std::string owner_id;
+  std::string owner_id = {};
   ShareManagerState state = ShareManagerState::none;
-  std::string current_image;
-  std::string endpoint;
+  std::string current_image = {};
+  std::string endpoint = {};
 };
 MOOR_DESCRIBED(ShareManagerStatus);
 
 struct ShareManager {
-  ObjectMeta metadata;
-  ShareManagerSpec spec;
-  ShareManagerStatus status;
+  ObjectMeta metadata = {};
+  ShareManagerSpec spec = {};
+  ShareManagerStatus status = {};
 };
 MOOR_DESCRIBED_KIND(ShareManager);
 

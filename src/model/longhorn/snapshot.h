@@ -10,32 +10,32 @@
 namespace moor::model::longhorn {
 
 struct SnapshotSpec {
-  std::string volume;
+  std::string volume = {};
   bool create_snapshot = false;
-  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> labels = {};
 };
 MOOR_DESCRIBED(SnapshotSpec);
 
 struct SnapshotStatus {
-  std::string parent;
-  std::map<std::string, bool> children;
+  std::string parent = {};
+  std::map<std::string, bool> children = {};
   bool mark_removed = false;
   bool user_created = false;
-  std::string creation_time;
+  std::string creation_time = {};
   std::int64_t size = 0;
-  std::map<std::string, std::string> labels;
-  std::string owner_id;
-  std::string error;
+  std::map<std::string, std::string> labels = {};
+  std::string owner_id = {};
+  std::string error = {};
   std::int64_t restore_size = 0;
   bool ready_to_use = false;
-  std::string checksum;
+  std::string checksum = {};
 };
 MOOR_DESCRIBED(SnapshotStatus);
 
 struct Snapshot {
-  ObjectMeta metadata;
-  SnapshotSpec spec;
-  SnapshotStatus status;
+  ObjectMeta metadata = {};
+  SnapshotSpec spec = {};
+  SnapshotStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Snapshot);
 

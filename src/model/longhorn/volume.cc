@@ -100,6 +100,26 @@ MOOR_DESCRIBE(VolumeSpec,
   f.add("backupTargetName", &VolumeSpec::backup_target_name,
         "Backup target that backups of this volume go to.")
       .default_to("default");
+  f.add("backupBlockSize", &VolumeSpec::backup_block_size,
+        "Size of the blocks of backups in bytes, written as a string; 0 takes the usual 2 MiB.")
+      .as_string()
+      .at_least(0)
+      .omit_empty();
+  f.add("replicaRebuildingBandwidthLimit", &VolumeSpec::replica_rebuilding_bandwidth_limit,
+        "Most MB/s that a rebuild may use; 0 takes the setting.")
+      .at_least(0)
+      .omit_empty();
+  f.add("rebuildConcurrentSyncLimit", &VolumeSpec::rebuild_concurrent_sync_limit,
+        "How many layers a rebuild copies at once; 0 takes the setting.")
+      .at_least(0)
+      .at_most(5)
+      .omit_empty();
+  f.add("engineImage", &VolumeSpec::engine_image, "Old name of image; accepted and not used.").omit_empty();
+  f.add("backendStoreDriver", &VolumeSpec::backend_store_driver,
+        "Old name of dataEngine; accepted and not used.")
+      .omit_empty();
+  f.add("ublkQueueDepth", &VolumeSpec::ublk_queue_depth, "Accepted and not used.").omit_empty();
+  f.add("ublkNumberOfQueue", &VolumeSpec::ublk_number_of_queue, "Accepted and not used.").omit_empty();
 }
 
 MOOR_DESCRIBE(VolumeCloneStatus, "How far a clone has come.") {

@@ -58,116 +58,124 @@ MOOR_ENUM_NAMES(MovePhase, "", "preparing", "ready", "activated", "confirming", 
 struct VolumeSpec {
   std::int64_t size = 0;
   Frontend frontend = Frontend::none;
-  std::string from_backup;
+  std::string from_backup = {};
   Toggle restore_volume_recurring_job = Toggle::none;
-  std::string data_source;
+  std::string data_source = {};
   CloneMode clone_mode = CloneMode::none;
   DataLocality data_locality = DataLocality::none;
   std::int32_t stale_replica_timeout = 0;
-  std::string node_id;
-  std::string migration_node_id;
-  std::string image;
-  std::string backing_image;
+  std::string node_id = {};
+  std::string migration_node_id = {};
+  std::string image = {};
+  std::string backing_image = {};
   bool standby = false;
-  std::vector<std::string> disk_selector;
-  std::vector<std::string> node_selector;
+  std::vector<std::string> disk_selector = {};
+  std::vector<std::string> node_selector = {};
   bool disable_frontend = false;
   bool revision_counter_disabled = false;
   Toggle unmap_mark_snap_chain_removed = Toggle::none;
   Toggle replica_soft_anti_affinity = Toggle::none;
   Toggle replica_zone_soft_anti_affinity = Toggle::none;
   Toggle replica_disk_soft_anti_affinity = Toggle::none;
-  std::string last_attached_by;
+  std::string last_attached_by = {};
   AccessMode access_mode = AccessMode::none;
   bool migratable = false;
   bool encrypted = false;
   std::int32_t number_of_replicas = 0;
   ReplicaAutoBalance replica_auto_balance = ReplicaAutoBalance::none;
   SnapshotDataIntegrity snapshot_data_integrity = SnapshotDataIntegrity::none;
-  std::string backup_compression_method;
+  std::string backup_compression_method = {};
   DataEngine data_engine = DataEngine::none;
   std::int32_t snapshot_max_count = 0;
   std::int64_t snapshot_max_size = 0;
   Toggle freeze_filesystem_for_snapshot = Toggle::none;
   Toggle offline_rebuilding = Toggle::none;
-  std::string backup_target_name;
+  std::string backup_target_name = {};
+  std::int64_t backup_block_size = 0;
+  std::int64_t replica_rebuilding_bandwidth_limit = 0;
+  std::int32_t rebuild_concurrent_sync_limit = 0;
+  // Kept for manifests that were written for other engines; they have no effect here.
+  std::string engine_image = {};
+  std::string backend_store_driver = {};
+  std::int32_t ublk_queue_depth = 0;
+  std::int32_t ublk_number_of_queue = 0;
 };
 MOOR_DESCRIBED(VolumeSpec);
 
 struct VolumeCloneStatus {
-  std::string source_volume;
-  std::string snapshot;
+  std::string source_volume = {};
+  std::string snapshot = {};
   CloneState state = CloneState::none;
   std::int32_t attempt_count = 0;
-  std::string next_allowed_attempt_at;
+  std::string next_allowed_attempt_at = {};
 };
 MOOR_DESCRIBED(VolumeCloneStatus);
 
 struct WorkloadStatus {
-  std::string pod_name;
-  std::string pod_status;
-  std::string workload_name;
-  std::string workload_type;
+  std::string pod_name = {};
+  std::string pod_status = {};
+  std::string workload_name = {};
+  std::string workload_type = {};
   bool operator==(const WorkloadStatus&) const = default;
 };
 MOOR_DESCRIBED(WorkloadStatus);
 
 struct KubernetesStatus {
-  std::string pv_name;
-  std::string pv_status;
-  std::string space;
-  std::string pvc_name;
-  std::string last_pvc_ref_at;
-  std::vector<WorkloadStatus> workloads_status;
-  std::string last_pod_ref_at;
+  std::string pv_name = {};
+  std::string pv_status = {};
+  std::string space = {};
+  std::string pvc_name = {};
+  std::string last_pvc_ref_at = {};
+  std::vector<WorkloadStatus> workloads_status = {};
+  std::string last_pod_ref_at = {};
 };
 MOOR_DESCRIBED(KubernetesStatus);
 
 struct MoveStatus {
   MovePhase phase = MovePhase::none;
-  std::string source_node_id;
-  std::string destination_node_id;
-  std::string source_ticket;
-  std::string destination_ticket;
+  std::string source_node_id = {};
+  std::string destination_node_id = {};
+  std::string source_ticket = {};
+  std::string destination_ticket = {};
   std::int64_t destination_epoch = 0;
-  std::optional<Time> started_at;
-  std::optional<Time> phase_since;
-  std::string message;
+  std::optional<Time> started_at = {};
+  std::optional<Time> phase_since = {};
+  std::string message = {};
 };
 MOOR_DESCRIBED(MoveStatus);
 
 struct VolumeStatus {
-  std::string owner_id;
+  std::string owner_id = {};
   VolumeState state = VolumeState::none;
   Robustness robustness = Robustness::none;
-  std::string current_node_id;
-  std::string current_image;
-  KubernetesStatus kubernetes_status;
-  std::vector<Condition> conditions;
-  std::string last_backup;
-  std::string last_backup_at;
-  std::string current_migration_node_id;
+  std::string current_node_id = {};
+  std::string current_image = {};
+  KubernetesStatus kubernetes_status = {};
+  std::vector<Condition> conditions = {};
+  std::string last_backup = {};
+  std::string last_backup_at = {};
+  std::string current_migration_node_id = {};
   bool frontend_disabled = false;
   bool restore_required = false;
   bool restore_initiated = false;
-  VolumeCloneStatus clone_status;
-  std::string remount_requested_at;
+  VolumeCloneStatus clone_status = {};
+  std::string remount_requested_at = {};
   bool expansion_required = false;
   bool is_standby = false;
   std::int64_t actual_size = 0;
-  std::string last_degraded_at;
-  std::string last_auto_salvaged_at;
-  std::string share_endpoint;
+  std::string last_degraded_at = {};
+  std::string last_auto_salvaged_at = {};
+  std::string share_endpoint = {};
   ShareManagerState share_state = ShareManagerState::none;
   std::int64_t epoch = 0;  // mirrors the Grant, for people
-  std::optional<MoveStatus> move;
+  std::optional<MoveStatus> move = {};
 };
 MOOR_DESCRIBED(VolumeStatus);
 
 struct Volume {
-  ObjectMeta metadata;
-  VolumeSpec spec;
-  VolumeStatus status;
+  ObjectMeta metadata = {};
+  VolumeSpec spec = {};
+  VolumeStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Volume);
 

@@ -37,15 +37,15 @@ inline constexpr std::string_view kConditionSatisfied = "Satisfied";
 inline constexpr std::string_view kReasonIncompatibleParameters = "AttachedWithIncompatibleParameters";
 
 struct AttachmentTicket {
-  std::string id;
-  std::string type;
-  std::string node_id;  // empty: a reservation
-  std::map<std::string, std::string> parameters;
+  std::string id = {};
+  std::string type = {};
+  std::string node_id = {};  // empty: a reservation
+  std::map<std::string, std::string> parameters = {};
   std::int64_t generation = 0;
   // Beyond Longhorn: whom the ticket serves, since when, and until when.
-  std::optional<ObjectReference> owner;
-  std::optional<MicroTime> requested_at;  // the order of arrival
-  std::optional<Time> expires_at;
+  std::optional<ObjectReference> owner = {};
+  std::optional<MicroTime> requested_at = {};  // the order of arrival
+  std::optional<Time> expires_at = {};
   bool operator==(const AttachmentTicket&) const = default;
 };
 MOOR_DESCRIBED(AttachmentTicket);
@@ -79,41 +79,41 @@ MOOR_ENUM_NAMES(BlockerType, "Unknown", "NodeNotReady", "NodeNotFound", "Attache
 // What a ticket waits for. The code that refuses makes it; nothing else invents one.
 struct Blocker {
   BlockerType type = BlockerType::unknown;
-  std::string message;
-  std::string holder;       // ticket, node or object that stands in the way
-  std::string holder_type;  // csi-attacher, Node, Replica, …
-  std::string node_id;      // where the holder is
-  std::optional<Time> since;
-  std::string cleared_by;  // who can end the wait, and how
+  std::string message = {};
+  std::string holder;            // ticket, node or object that stands in the way
+  std::string holder_type = {};  // csi-attacher, Node, Replica, …
+  std::string node_id;           // where the holder is
+  std::optional<Time> since = {};
+  std::string cleared_by = {};  // who can end the wait, and how
   bool operator==(const Blocker&) const = default;
 };
 MOOR_DESCRIBED(Blocker);
 
 struct AttachmentTicketStatus {
-  std::string id;
+  std::string id = {};
   bool satisfied = false;
-  std::vector<Condition> conditions;
+  std::vector<Condition> conditions = {};
   std::int64_t generation = 0;
-  std::vector<Blocker> blockers;  // empty once satisfied
+  std::vector<Blocker> blockers = {};  // empty once satisfied
   bool operator==(const AttachmentTicketStatus&) const = default;
 };
 MOOR_DESCRIBED(AttachmentTicketStatus);
 
 struct VolumeAttachmentSpec {
-  std::map<std::string, AttachmentTicket> attachment_tickets;  // by id
-  std::string volume;
+  std::map<std::string, AttachmentTicket> attachment_tickets = {};  // by id
+  std::string volume = {};
 };
 MOOR_DESCRIBED(VolumeAttachmentSpec);
 
 struct VolumeAttachmentStatus {
-  std::map<std::string, AttachmentTicketStatus> attachment_ticket_statuses;
+  std::map<std::string, AttachmentTicketStatus> attachment_ticket_statuses = {};
 };
 MOOR_DESCRIBED(VolumeAttachmentStatus);
 
 struct VolumeAttachment {
-  ObjectMeta metadata;
-  VolumeAttachmentSpec spec;
-  VolumeAttachmentStatus status;
+  ObjectMeta metadata = {};
+  VolumeAttachmentSpec spec = {};
+  VolumeAttachmentStatus status = {};
 };
 MOOR_DESCRIBED_KIND(VolumeAttachment);
 

@@ -7,7 +7,7 @@ namespace moor::model {
 static constexpr std::string_view kPackage = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 MOOR_DESCRIBE(Condition, "One thing that is observed to be so, not so, or not known.") {
-  f.add("type", &Condition::type, "What is observed, in CamelCase.");
+  f.add("type", &Condition::type, "What is observed, in CamelCase.").required();
   f.add("status", &Condition::status, "True, False or Unknown.");
   f.add("lastProbeTime", &Condition::last_probe_time, "When it was last looked at.");
   f.add("lastTransitionTime", &Condition::last_transition_time, "When the status last changed.");

@@ -19,24 +19,24 @@ MOOR_ENUM_NAMES(ConditionStatus, "", "True", "False", "Unknown")
 
 // Longhorn's and the core kinds' form.
 struct Condition {
-  std::string type;
+  std::string type = {};
   ConditionStatus status = ConditionStatus::none;
-  std::string last_probe_time;
-  std::string last_transition_time;
-  std::string reason;
-  std::string message;
+  std::string last_probe_time = {};
+  std::string last_transition_time = {};
+  std::string reason = {};
+  std::string message = {};
   bool operator==(const Condition&) const = default;
 };
 MOOR_DESCRIBED(Condition);
 
 // The form of our own kinds (and of newer Kubernetes ones).
 struct StandardCondition {
-  std::string type;
+  std::string type = {};
   ConditionStatus status = ConditionStatus::none;
   std::int64_t observed_generation = 0;
-  std::optional<Time> last_transition_time;
-  std::string reason;
-  std::string message;
+  std::optional<Time> last_transition_time = {};
+  std::string reason = {};
+  std::string message = {};
   bool operator==(const StandardCondition&) const = default;
 };
 MOOR_DESCRIBED(StandardCondition);

@@ -13,46 +13,46 @@
 namespace moor::model {
 
 struct StatusCause {
-  std::string reason;
-  std::string message;
-  std::string field;
+  std::string reason = {};
+  std::string message = {};
+  std::string field = {};
 };
 MOOR_DESCRIBED(StatusCause);
 
 struct StatusDetails {
-  std::string name;
-  std::string group;
-  std::string kind;
-  std::string uid;
-  std::vector<StatusCause> causes;
+  std::string name = {};
+  std::string group = {};
+  std::string kind = {};
+  std::string uid = {};
+  std::vector<StatusCause> causes = {};
   std::int32_t retry_after_seconds = 0;
 };
 MOOR_DESCRIBED(StatusDetails);
 
 struct Status {
-  ListMeta metadata;
-  std::string status;  // Success or Failure
-  std::string message;
-  std::string reason;  // NotFound, AlreadyExists, Conflict, Invalid, …
-  std::optional<StatusDetails> details;
+  ListMeta metadata = {};
+  std::string status = {};  // Success or Failure
+  std::string message = {};
+  std::string reason = {};  // NotFound, AlreadyExists, Conflict, Invalid, …
+  std::optional<StatusDetails> details = {};
   std::int32_t code = 0;
 };
 MOOR_DESCRIBED(Status);
 
 struct Preconditions {
-  std::optional<std::string> uid;
-  std::optional<std::string> resource_version;
+  std::optional<std::string> uid = {};
+  std::optional<std::string> resource_version = {};
 };
 MOOR_DESCRIBED(Preconditions);
 
 struct DeleteOptions {
-  std::string api_version;
-  std::string kind;
-  std::optional<std::int64_t> grace_period_seconds;
-  std::optional<Preconditions> preconditions;
-  std::optional<bool> orphan_dependents;
-  std::optional<std::string> propagation_policy;  // Orphan, Background, Foreground
-  std::vector<std::string> dry_run;
+  std::string api_version = {};
+  std::string kind = {};
+  std::optional<std::int64_t> grace_period_seconds = {};
+  std::optional<Preconditions> preconditions = {};
+  std::optional<bool> orphan_dependents = {};
+  std::optional<std::string> propagation_policy = {};  // Orphan, Background, Foreground
+  std::vector<std::string> dry_run = {};
 };
 MOOR_DESCRIBED(DeleteOptions);
 

@@ -18,8 +18,8 @@ MOOR_ENUM_NAMES(MemberMode, "RW", "WO", "ERR")
 // One start of an engine process. Each takes a new epoch (S3).
 struct GrantHolder {
   std::int64_t epoch = 0;
-  std::string engine;
-  std::string node;
+  std::string engine = {};
+  std::string node = {};
   std::int64_t incarnation = 0;
   bool operator==(const GrantHolder&) const = default;
 };
@@ -31,17 +31,17 @@ MOOR_ENUM_NAMES(ProofType, "Unmounted", "Fenced", "IncarnationEnded", "Override"
 // Why a holder is known to write no more (S12).
 struct ReleaseProof {
   ProofType type = ProofType::unmounted;
-  GrantHolder holder;
+  GrantHolder holder = {};
   std::int64_t fenced_by_epoch = 0;
-  std::optional<MicroTime> at;
-  std::string by;
-  std::string message;
+  std::optional<MicroTime> at = {};
+  std::string by = {};
+  std::string message = {};
 };
 MOOR_DESCRIBED(ReleaseProof);
 
 // The snapshot that the latest generation committed: after a crash it says whether to roll forward or back.
 struct GrantSnapshot {
-  std::string name;
+  std::string name = {};
   std::int64_t generation = 0;
   bool operator==(const GrantSnapshot&) const = default;
 };
@@ -51,22 +51,22 @@ inline constexpr std::size_t kMaxProofs = 32;  // the newest are kept
 inline constexpr std::size_t kMaxMembers = 32;
 
 struct GrantSpec {
-  std::string volume;
+  std::string volume = {};
   std::int64_t epoch = 0;  // the highest ever granted
-  std::optional<GrantHolder> active;
-  std::optional<GrantHolder> standby;
-  std::map<std::string, MemberMode> members;
+  std::optional<GrantHolder> active = {};
+  std::optional<GrantHolder> standby = {};
+  std::map<std::string, MemberMode> members = {};
   std::int64_t generation = 0;
-  std::string export_id;
+  std::string export_id = {};
   bool unproven = false;
-  std::optional<GrantSnapshot> snapshot;
-  std::vector<ReleaseProof> proofs;  // oldest first
+  std::optional<GrantSnapshot> snapshot = {};
+  std::vector<ReleaseProof> proofs = {};  // oldest first
 };
 MOOR_DESCRIBED(GrantSpec);
 
 struct Grant {
-  ObjectMeta metadata;
-  GrantSpec spec;
+  ObjectMeta metadata = {};
+  GrantSpec spec = {};
 };
 MOOR_DESCRIBED_KIND(Grant);
 

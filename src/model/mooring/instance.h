@@ -29,66 +29,66 @@ MOOR_ENUM_NAMES(InstancePhase, "", "Building", "Active", "Stopped", "Paused", "M
                 "Shelved", "Error", "Deleting")
 
 struct BlockDevice {
-  std::string volume;
-  std::string device_name;
-  std::string bus;
-  std::optional<std::int32_t> boot_index;
+  std::string volume = {};
+  std::string device_name = {};
+  std::string bus = {};
+  std::optional<std::int32_t> boot_index = {};
   bool delete_on_termination = false;
   bool read_only = false;
-  std::string tag;
+  std::string tag = {};
   // Attachment that the mapping stands on; set means it is made with tickets. Empty: not attached yet.
-  std::string attachment_id;
+  std::string attachment_id = {};
 };
 MOOR_DESCRIBED(BlockDevice);
 
 struct InstanceSpec {
-  std::string node_id;
+  std::string node_id = {};
   InstancePower power = InstancePower::none;
   std::int32_t cpus = 0;
   std::int64_t memory_mib = 0;
-  std::string kernel;
-  std::string initrd;
-  std::string command_line;
-  std::vector<BlockDevice> block_devices;
-  std::string project_id;
-  std::string user_id;
+  std::string kernel = {};
+  std::string initrd = {};
+  std::string command_line = {};
+  std::vector<BlockDevice> block_devices = {};
+  std::string project_id = {};
+  std::string user_id = {};
 };
 MOOR_DESCRIBED(InstanceSpec);
 
 struct BlockDeviceStatus {
-  std::string volume;
-  std::string attachment_id;
-  std::string node_id;
+  std::string volume = {};
+  std::string attachment_id = {};
+  std::string node_id = {};
   bool connected = false;
   bool plugged = false;
-  std::string path;
-  std::string error;
+  std::string path = {};
+  std::string error = {};
 };
 MOOR_DESCRIBED(BlockDeviceStatus);
 
 struct InstanceFault {
-  std::string message;
-  std::optional<Time> at;
+  std::string message = {};
+  std::optional<Time> at = {};
 };
 MOOR_DESCRIBED(InstanceFault);
 
 struct InstanceStatus {
   InstancePhase phase = InstancePhase::none;
-  std::string current_node_id;
-  std::string operation;  // the Operation under way
-  std::vector<BlockDeviceStatus> block_devices;
-  std::vector<StandardCondition> conditions;
-  std::optional<InstanceFault> fault;
+  std::string current_node_id = {};
+  std::string operation = {};  // the Operation under way
+  std::vector<BlockDeviceStatus> block_devices = {};
+  std::vector<StandardCondition> conditions = {};
+  std::optional<InstanceFault> fault = {};
   std::int64_t observed_generation = 0;
-  std::string console;
-  std::optional<Time> launched_at;
+  std::string console = {};
+  std::optional<Time> launched_at = {};
 };
 MOOR_DESCRIBED(InstanceStatus);
 
 struct Instance {
-  ObjectMeta metadata;
-  InstanceSpec spec;
-  InstanceStatus status;
+  ObjectMeta metadata = {};
+  InstanceSpec spec = {};
+  InstanceStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Instance);
 

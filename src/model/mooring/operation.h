@@ -37,21 +37,21 @@ MOOR_ENUM_NAMES(StepState, "Waiting", "Running", "Done", "Undoing", "Undone", "F
 
 struct OperationSpec {
   OperationType type = OperationType::attach;
-  ObjectReference target;
-  std::map<std::string, std::string> parameters;
+  ObjectReference target = {};
+  std::map<std::string, std::string> parameters = {};
   bool cancel_requested = false;
 };
 MOOR_DESCRIBED(OperationSpec);
 
 struct OperationStep {
-  std::string name;
+  std::string name = {};
   StepState state = StepState::waiting;
-  std::optional<MicroTime> started_at;
-  std::optional<MicroTime> finished_at;
+  std::optional<MicroTime> started_at = {};
+  std::optional<MicroTime> finished_at = {};
   std::int32_t attempts = 0;
-  std::string message;
+  std::string message = {};
   // What the step made and what undoing it needs: attachment ids, nodes, epochs. Written before the effect.
-  std::map<std::string, std::string> record;
+  std::map<std::string, std::string> record = {};
 };
 MOOR_DESCRIBED(OperationStep);
 
@@ -59,20 +59,20 @@ inline constexpr std::size_t kMaxSteps = 64;
 
 struct OperationStatus {
   OperationPhase phase = OperationPhase::pending;
-  std::vector<OperationStep> steps;
-  std::string current_step;
-  std::optional<MicroTime> started_at;
-  std::optional<MicroTime> finished_at;
-  std::string message;
-  std::vector<longhorn::Blocker> blockers;
-  std::vector<StandardCondition> conditions;
+  std::vector<OperationStep> steps = {};
+  std::string current_step = {};
+  std::optional<MicroTime> started_at = {};
+  std::optional<MicroTime> finished_at = {};
+  std::string message = {};
+  std::vector<longhorn::Blocker> blockers = {};
+  std::vector<StandardCondition> conditions = {};
 };
 MOOR_DESCRIBED(OperationStatus);
 
 struct Operation {
-  ObjectMeta metadata;
-  OperationSpec spec;
-  OperationStatus status;
+  ObjectMeta metadata = {};
+  OperationSpec spec = {};
+  OperationStatus status = {};
 };
 MOOR_DESCRIBED_KIND(Operation);
 

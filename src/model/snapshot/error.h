@@ -10,8 +10,8 @@
 namespace moor::model::snapshot {
 
 struct VolumeSnapshotError {
-  std::optional<Time> time;
-  std::optional<std::string> message;
+  std::optional<Time> time = {};
+  std::optional<std::string> message = {};
 };
 MOOR_DESCRIBED(VolumeSnapshotError);
 

@@ -10,11 +10,11 @@
 namespace moor::model::snapshot {
 
 struct VolumeSnapshotClass {
-  ObjectMeta metadata;
-  std::string driver;
-  std::map<std::string, std::string> parameters;
-  std::string deletion_policy;
-  Json extra;
+  ObjectMeta metadata = {};
+  std::string driver = {};
+  std::map<std::string, std::string> parameters = {};
+  std::string deletion_policy = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED_KIND(VolumeSnapshotClass);
 

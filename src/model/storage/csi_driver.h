@@ -9,21 +9,21 @@
 namespace moor::model::storage {
 
 struct CSIDriverSpec {
-  std::optional<bool> attach_required;
-  std::optional<bool> pod_info_on_mount;
-  std::vector<std::string> volume_lifecycle_modes;
-  std::optional<bool> storage_capacity;
-  std::optional<std::string> fs_group_policy;
-  Json token_requests;
-  std::optional<bool> requires_republish;
-  std::optional<bool> se_linux_mount;
-  Json extra;
+  std::optional<bool> attach_required = {};
+  std::optional<bool> pod_info_on_mount = {};
+  std::vector<std::string> volume_lifecycle_modes = {};
+  std::optional<bool> storage_capacity = {};
+  std::optional<std::string> fs_group_policy = {};
+  Json token_requests = {};
+  std::optional<bool> requires_republish = {};
+  std::optional<bool> se_linux_mount = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(CSIDriverSpec);
 
 struct CSIDriver {
-  ObjectMeta metadata;
-  CSIDriverSpec spec;
+  ObjectMeta metadata = {};
+  CSIDriverSpec spec = {};
 };
 MOOR_DESCRIBED_KIND(CSIDriver);
 

@@ -8,26 +8,26 @@
 namespace moor::model::storage {
 
 struct VolumeNodeResources {
-  std::optional<std::int32_t> count;
+  std::optional<std::int32_t> count = {};
 };
 MOOR_DESCRIBED(VolumeNodeResources);
 
 struct CSINodeDriver {
-  std::string name;
-  std::string node_id;
-  std::vector<std::string> topology_keys;
-  std::optional<VolumeNodeResources> allocatable;
+  std::string name = {};
+  std::string node_id = {};
+  std::vector<std::string> topology_keys = {};
+  std::optional<VolumeNodeResources> allocatable = {};
 };
 MOOR_DESCRIBED(CSINodeDriver);
 
 struct CSINodeSpec {
-  std::vector<CSINodeDriver> drivers;
+  std::vector<CSINodeDriver> drivers = {};
 };
 MOOR_DESCRIBED(CSINodeSpec);
 
 struct CSINode {
-  ObjectMeta metadata;
-  CSINodeSpec spec;
+  ObjectMeta metadata = {};
+  CSINodeSpec spec = {};
 };
 MOOR_DESCRIBED_KIND(CSINode);
 

@@ -10,14 +10,14 @@
 namespace moor::model::storage {
 
 struct StorageClass {
-  ObjectMeta metadata;
-  std::string provisioner;
-  std::map<std::string, std::string> parameters;
-  std::string reclaim_policy;
-  std::vector<std::string> mount_options;
-  std::optional<bool> allow_volume_expansion;
-  std::string volume_binding_mode;
-  Json allowed_topologies;
+  ObjectMeta metadata = {};
+  std::string provisioner = {};
+  std::map<std::string, std::string> parameters = {};
+  std::string reclaim_policy = {};
+  std::vector<std::string> mount_options = {};
+  std::optional<bool> allow_volume_expansion = {};
+  std::string volume_binding_mode = {};
+  Json allowed_topologies = {};
 };
 MOOR_DESCRIBED_KIND(StorageClass);
 

@@ -11,38 +11,38 @@
 namespace moor::model::storage {
 
 struct VolumeAttachmentSource {
-  std::optional<std::string> persistent_volume_name;
-  Json inline_volume_spec;
+  std::optional<std::string> persistent_volume_name = {};
+  Json inline_volume_spec = {};
 };
 MOOR_DESCRIBED(VolumeAttachmentSource);
 
 struct VolumeAttachmentSpec {
-  std::string attacher;
-  VolumeAttachmentSource source;
-  std::string node_name;
+  std::string attacher = {};
+  VolumeAttachmentSource source = {};
+  std::string node_name = {};
 };
 MOOR_DESCRIBED(VolumeAttachmentSpec);
 
 struct VolumeError {
-  std::optional<Time> time;
-  std::string message;
-  std::optional<std::int32_t> error_code;
+  std::optional<Time> time = {};
+  std::string message = {};
+  std::optional<std::int32_t> error_code = {};
 };
 MOOR_DESCRIBED(VolumeError);
 
 struct VolumeAttachmentStatus {
   bool attached = false;
-  std::map<std::string, std::string> attachment_metadata;
-  std::optional<VolumeError> attach_error;
-  std::optional<VolumeError> detach_error;
-  Json extra;
+  std::map<std::string, std::string> attachment_metadata = {};
+  std::optional<VolumeError> attach_error = {};
+  std::optional<VolumeError> detach_error = {};
+  Json extra = {};
 };
 MOOR_DESCRIBED(VolumeAttachmentStatus);
 
 struct VolumeAttachment {
-  ObjectMeta metadata;
-  VolumeAttachmentSpec spec;
-  VolumeAttachmentStatus status;
+  ObjectMeta metadata = {};
+  VolumeAttachmentSpec spec = {};
+  VolumeAttachmentStatus status = {};
 };
 MOOR_DESCRIBED_KIND(VolumeAttachment);
 
