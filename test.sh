@@ -15,7 +15,7 @@ banner() { printf '\n== %s\n' "$*"; }
 build() {  # preset [target…]
   local preset=$1; shift
   banner "build $preset"
-  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" >/dev/null
+  cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 

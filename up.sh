@@ -16,8 +16,8 @@ for argument in "$@"; do
 done
 
 tools/packages build
-[ -f build/release/build.ninja ] || cmake --preset release >/dev/null
-cmake --build --preset release --parallel "$(nproc)"
+cmake --preset release >/dev/null
+cmake --build --preset release --parallel "$(nproc)" --target programs
 echo "built: $(ls build/release/bin | tr '\n' ' ')"
 if $build_only; then exit 0; fi
 exec tools/first_steps

@@ -78,13 +78,20 @@ function(moor_test)
   endif()
 endfunction()
 
-# A program of ours: build/<preset>/bin/<name>
+# A program of ours: build/<preset>/bin/<name>; `programs` builds them all and nothing else. With TEST it is one that a
+# test starts: it lies beside the tests and is not among the programs.
+add_custom_target(programs)
 function(moor_program)
-  cmake_parse_arguments(PROGRAM "" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(PROGRAM "TEST" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
   add_executable(${PROGRAM_NAME} ${PROGRAM_SOURCES})
   foreach(dep ${PROGRAM_DEPS})
     moor_target_of(${dep} dep_target)
     target_link_libraries(${PROGRAM_NAME} PRIVATE ${dep_target})
   endforeach()
   target_link_libraries(${PROGRAM_NAME} PRIVATE ${PROGRAM_LIBS})
+  if(PROGRAM_TEST)
+    set_target_properties(${PROGRAM_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  else()
+    add_dependencies(programs ${PROGRAM_NAME})
+  endif()
 endfunction()

@@ -110,6 +110,10 @@ Result<void> Database::publish_new(const Place& place) {
   std::error_code error;
   fs::rename(file, place.directory / kFileName, error);
   if (error) return errno_error(error.value(), "rename " + file.string());
+  // A log of the store that was there before would be replayed into this one. A crash just here leaves both
+  // together, which the next open finds by its checksums.
+  for (const char* suffix : {"-wal", "-shm"})
+    TRY_VOID(remove_file((place.directory / kFileName).string() + suffix));
   return sync_directory(place.directory);
 }
 
