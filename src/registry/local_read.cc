@@ -208,7 +208,7 @@ Task<Answer<Listed>> LocalRegistry::list(ResourceName what, ListOptions options)
   if (options.resource_version_match == "Exact" &&
       options.resource_version != std::to_string(cache_.revision())) {
     CO_TRY(const store::Revision revision, parse_revision(options.resource_version));
-    co_return co_await list_at(std::move(selection), options.limit, revision, {}, std::nullopt);
+    co_return co_await list_at(std::move(selection), options.limit, revision, std::string(), std::nullopt);
   }
   co_return list_cached(selection, options.limit, {}, std::nullopt);
 }

@@ -54,6 +54,7 @@ class LocalRegistry final : public Registry, public Reader {
                 const std::function<bool(const JsonPtr&)>& visit) const override;
 
   // For the registry's own tasks (garbage collection, expiry) and for controllers' caches.
+  store::Cache& cache() { return cache_; }
   const store::Cache& cache() const { return cache_; }
   Result<std::unique_ptr<store::Subscription>> subscribe(store::Interest interest, store::Revision after) {
     return cache_.subscribe(std::move(interest), after);
