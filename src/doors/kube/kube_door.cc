@@ -14,10 +14,6 @@
 namespace moor::doors::kube {
 namespace {
 
-Subject subject_of(const Route& route) {
-  return {route.name.kind, route.name.name};
-}
-
 std::string_view metadata_text(const Json& object, std::string_view key) {
   const Json* metadata = object.find("metadata");
   return metadata == nullptr ? std::string_view() : metadata->get_string(key).value_or("");
@@ -82,7 +78,8 @@ Task<http::Response> KubeDoor::handle(http::Request request, Caller caller) {
   call.request = std::move(request);
   call.caller = std::move(caller);
   Reply reply = co_await answer(call);
-  http::Response response = reply ? std::move(*reply) : kube::refuse(reply.error(), subject_of(call.route));
+  http::Response response =
+      reply ? std::move(*reply) : kube::refuse(reply.error(), {call.route.name.kind, call.name});
   note(call, response.status, began);
   co_return response;
 }
@@ -195,10 +192,8 @@ Task<KubeDoor::Reply> KubeDoor::watch(Call& call) {
   registry::ResourceName what = call.route.name;
   what.name.clear();
   auto watcher = co_await env_.registry.watch(std::move(what), std::move(wanted.options));
-  if (watcher.is(Errc::expired)) {
-    // Clients look for "too old" in the stream; an HTTP status of 410 is understood as well and cheaper.
-    co_return watcher.error();
-  }
+  // What is too old is said inside the stream, where clients look for it before they list again.
+  if (watcher.is(Errc::expired)) co_return json_response(200, error_line(status_of(watcher.error())));
   if (!watcher) co_return watcher.error();
   plan.watcher = std::move(*watcher);
   auto body = std::make_unique<WatchBody>(env_.executor, texts_, watches_, std::move(plan));
@@ -250,7 +245,7 @@ Task<KubeDoor::Reply> KubeDoor::remove(Call& call) {
   call.dry_run = options.dry_run;
   CO_TRY(const registry::Deleted done, co_await env_.registry.remove(call.route.name, std::move(options)));
   if (!done.gone) co_return render_object(200, rendering_of(call), done.object);
-  const Json status = success_status(subject_of(call.route), metadata_text(done.object, "uid"));
+  const Json status = success_status({call.route.name.kind, call.name}, metadata_text(done.object, "uid"));
   co_return json_response(200, to_text(status));
 }
 

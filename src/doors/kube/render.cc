@@ -158,8 +158,8 @@ void EventRenderer::add(const registry::WatchEvent& event, WallTime now,
   parts.push_back(closing());
 }
 
-http::SharedText EventRenderer::error(const Json& status) const {
-  return shared(R"({"type":"ERROR","object":)" + to_text(status) + "}\n");
+std::string error_line(const Json& status) {
+  return R"({"type":"ERROR","object":)" + to_text(status) + "}\n";
 }
 
 }  // namespace moor::doors::kube

@@ -41,13 +41,15 @@ class EventTexts {
   std::deque<const Json*> order_;
 };
 
+// The line that ends a watch which cannot go on.
+std::string error_line(const Json& status);
+
 // Turns events into lines, for one watch.
 class EventRenderer {
  public:
   EventRenderer(Rendering rendering, EventTexts& texts) : rendering_(rendering), texts_(texts) {}
   // Appends the parts of one line.
   void add(const registry::WatchEvent& event, WallTime now, std::vector<http::SharedText>& parts);
-  http::SharedText error(const Json& status) const;
 
  private:
   Json bookmark(const registry::WatchEvent& event) const;

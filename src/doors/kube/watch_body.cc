@@ -69,8 +69,8 @@ Task<Result<void>> WatchBody::run(http::StreamWriter& writer) {
     const Woken woken =
         events ? why_woken({period->token().reason(), {}, {}, {}}) : why_woken(events.error());
     if (woken == Woken::lost) {
-      Json status = status_of(events.error());
-      co_return co_await writer.write(renderer_.error(status));
+      std::string line = error_line(status_of(events.error()));
+      co_return co_await writer.write(std::move(line));
     }
     CO_TRY_VOID(co_await send_bookmark(writer));
     if (woken == Woken::over) co_return Result<void>();
