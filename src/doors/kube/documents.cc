@@ -36,6 +36,28 @@ Json root_document() {
   return Json::object({{"paths", std::move(paths)}});
 }
 
+// kubectl still reads v2 for files that hold a List, to check their items itself, and knows it only as
+// protobuf. Ours names no definitions: kubectl then leaves the check to the server, which does it anyway.
+// Document{swagger, info{title, version}, paths{}} in the wire format of gnostic's OpenAPIv2.proto.
+http::Response openapi_v2(std::string_view accept) {
+  constexpr std::string_view kProtobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+  constexpr std::string_view kDocument(
+      "\x0a\x03"
+      "2.0"
+      "\x12\x0d"
+      "\x0a\x07"
+      "Mooring"
+      "\x12\x02"
+      "v1"
+      "\x42\x00",
+      22);
+  if (accept.find("proto-openapi.spec.v2") != std::string_view::npos)
+    return http::Response::text(200, std::string(kDocument), kProtobuf);
+  const Json info = Json::object({{"title", "Mooring"}, {"version", "v1"}});
+  return json_response(
+      200, to_text(Json::object({{"swagger", "2.0"}, {"info", info}, {"paths", Json::object()}})));
+}
+
 std::string key_of(const Route& route, const std::string& form) {
   return fmt::format("{} {} {} {}", static_cast<int>(route.to), route.group, route.version, form);
 }
@@ -138,6 +160,8 @@ std::optional<http::Response> Documents::answer(const http::Request& request, co
       return json_response(200, to_text(version_document()));
     case To::root:
       return json_response(200, to_text(root_document()));
+    case To::openapi_v2:
+      return openapi_v2(request.headers.get("accept").value_or(""));
     case To::openapi_index:
     case To::openapi_document:
       return openapi(request, route);

@@ -51,6 +51,7 @@ void find_in_version(Segments rest, Route& route) {
 
 Route find_openapi(Segments segments) {
   Route route;
+  if (segments.size() == 2 && segments[1] == "v2") route.to = Route::To::openapi_v2;
   if (segments.size() < 2 || segments[1] != "v3") return route;
   if (segments.size() == 2) {
     route.to = Route::To::openapi_index;

@@ -19,6 +19,7 @@ struct Route {
     groups,            // /apis
     group,             // /apis/G
     resources,         // /api/v1, /apis/G/V
+    openapi_v2,        // /openapi/v2
     openapi_index,     // /openapi/v3
     openapi_document,  // /openapi/v3/apis/G/V
     review,            // selfsubjectaccessreviews and its like
