@@ -94,7 +94,8 @@ def create(k):
     has(k.run("create", "-f", "-", objects=volume("bad", numberOfReplicas="three"), expect=1), "numberOfReplicas")
     k.run("create", "-f", "-", "--validate=warn", objects=volume("warned", sizzle=1))
     has(k.stderr, "Warning:", "spec.sizzle")
-    k.run("create", "namespace", "team")
+    # From a file: `kubectl create namespace` of 1.33 sends protobuf, which gets a 415 here.
+    k.run("create", "-f", "-", objects={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     has(k.run("get", "ns"), "team", "Active", "longhorn-system", "default")
     named = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume",
              "metadata": {"generateName": "gen-", "namespace": NS}, "spec": {"size": "1073741824"}}

@@ -40,7 +40,8 @@ Json root_document() {
 // protobuf. Ours names no definitions: kubectl then leaves the check to the server, which does it anyway.
 // Document{swagger, info{title, version}, paths{}} in the wire format of gnostic's OpenAPIv2.proto.
 http::Response openapi_v2(std::string_view accept) {
-  constexpr std::string_view kProtobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+  constexpr std::string_view kType =
+      "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";  // Go reads no @
   constexpr std::string_view kDocument(
       "\x0a\x03"
       "2.0"
@@ -52,7 +53,7 @@ http::Response openapi_v2(std::string_view accept) {
       "\x42\x00",
       22);
   if (accept.find("proto-openapi.spec.v2") != std::string_view::npos)
-    return http::Response::text(200, std::string(kDocument), kProtobuf);
+    return http::Response::text(200, std::string(kDocument), kType);
   const Json info = Json::object({{"title", "Mooring"}, {"version", "v1"}});
   return json_response(
       200, to_text(Json::object({{"swagger", "2.0"}, {"info", info}, {"paths", Json::object()}})));
