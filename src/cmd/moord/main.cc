@@ -2,12 +2,14 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
 
 int main(int count, char** arguments) {
   CLI::App app("Mooring keeps block volumes fastened to the right node.", "moord");
   app.require_subcommand(1);
   std::function<int()> run;
+  moor::cmd::add_server_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
     app.parse(count, arguments);

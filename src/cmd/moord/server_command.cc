@@ -1,0 +1,264 @@
+#include "cmd/moord/server_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/task_group.h"
+#include "cmd/moord/server_files.h"
+#include "cmd/moord/stop_signals.h"
+#include "doors/auth/authenticator.h"
+#include "doors/front/front.h"
+#include "doors/kube/kube_door.h"
+#include "http/server.h"
+#include "registry/events.h"
+#include "registry/gc.h"
+#include "registry/local_registry.h"
+#include "registry/namespaces.h"
+#include "store/embedded/embedded_store.h"
+#include "store/etcd/etcd_store.h"
+#include "store/memory/memory_store.h"
+
+namespace moor::cmd {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Arguments {
+  std::string directory;
+  std::string listen = "127.0.0.1:6440";
+  std::string store = "embedded";
+  std::string token_file;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  bool insecure_loopback = false;
+};
+
+constexpr std::string_view kEtcd = "etcd=";
+constexpr Duration kStopGrace = 5s;
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return parts;
+}
+
+Task<Result<std::unique_ptr<store::Store>>> open_store(Executor& executor, Arguments arguments) {
+  if (arguments.store == "memory") co_return store::make_memory_store(executor);
+  if (arguments.store == "embedded")
+    co_return store::open_embedded_store(executor, std::filesystem::path(arguments.directory) / "store");
+  store::EtcdOptions options;
+  options.endpoints = split(std::string_view(arguments.store).substr(kEtcd.size()));
+  co_return co_await store::open_etcd_store(executor, std::move(options));
+}
+
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double all = 0;
+  double resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// Everything that serves, in the order in which it is built; the registry's tasks run in the group around it.
+struct House {
+  House(Loop& loop_, store::Store& store_, registry::LocalRegistry& registry_, Random& random)
+      : loop(loop_), store(store_), registry(registry_), authenticator(loop_.clock()), random_(random) {}
+
+  void build(const std::string& address) {
+    using Kind = doors::Metrics::Kind;
+    door.emplace(doors::kube::KubeDoor::Env{loop, registry, random_, metrics},
+                 doors::kube::KubeDoorOptions{.server_address = address});
+    front.emplace(authenticator, metrics, *door);
+    for (const char* first : {"api", "apis", "openapi", "version"}) front->add_door(first, *door);
+    front->add_check("store", [this] { return store.ready(); });
+    front->add_check("cache", [this]() -> Result<void> {
+      if (registry.cache().is_synced()) return {};
+      return make_error(Errc::unavailable, "the first list from the store is not in yet");
+    });
+    http::ServerOptions options;
+    options.render_refusal = [this](const http::Refusal& refusal) { return front->render_refusal(refusal); };
+    server.emplace(loop, *front, std::move(options));
+    for (std::size_t lane = 0; lane < http::kLanes; ++lane)
+      metrics.add({"moor_requests_in_flight", "Requests under way, by lane.", Kind::gauge,
+                   fmt::format("lane=\"{}\"", to_string(static_cast<http::Lane>(lane))),
+                   [this, lane] { return static_cast<double>(server->stats().in_flight[lane]); }});
+    for (std::size_t lane = 0; lane < http::kLanes; ++lane)
+      metrics.add({"moor_requests_throttled_total", "Requests answered with 429, by lane.", Kind::counter,
+                   fmt::format("lane=\"{}\"", to_string(static_cast<http::Lane>(lane))),
+                   [this, lane] { return static_cast<double>(server->stats().throttled[lane]); }});
+    add("moor_connections", "Open connections.", [this] { return server->stats().connections; });
+    add("moor_watches", "Open watches.", [this] { return door->watches(); });
+    add("moor_store_revision", "Newest revision in the cache.",
+        [this] { return registry.cache().revision(); });
+    add("moor_objects", "Objects in the cache.", [this] { return registry.cache().size(); });
+    metrics.add({"process_resident_memory_bytes", "Resident memory.", Kind::gauge, "", resident_bytes});
+  }
+
+  template <class Read>
+  void add(std::string name, std::string help, Read read) {
+    metrics.add({std::move(name), std::move(help), doors::Metrics::Kind::gauge, "",
+                 [read] { return static_cast<double>(read()); }});
+  }
+
+  Loop& loop;
+  store::Store& store;
+  registry::LocalRegistry& registry;
+  doors::Metrics metrics;
+  doors::Authenticator authenticator;
+  std::optional<doors::kube::KubeDoor> door;
+  std::optional<doors::Front> front;
+  std::optional<http::Server> server;
+
+ private:
+  Random& random_;
+};
+
+Task<Result<void>> until_cancelled(Executor& executor, CancelToken token) {
+  const Completion<bool> done(executor);
+  const CancelCallback callback(token, [done] { done.set(true); });
+  (void)co_await done;
+  co_return Result<void>();
+}
+
+Result<http::Url> start_listening(House& house, const Arguments& arguments, const http::HostPort& host) {
+  const std::filesystem::path directory(arguments.directory);
+  RealRandom random;
+  TRY_VOID(make_private_directory(directory));
+  http::ListenOptions listen;
+  listen.address = arguments.listen;
+  std::optional<ServerFiles> files;
+  std::string token;
+  if (arguments.insecure_loopback) {
+    house.authenticator.trust_plain_loopback();
+    TRY(token, prepare_admin_token(directory, random));
+  } else {
+    TRY(files, prepare_server_files({directory, host.host}, random, house.loop.clock().wall()));
+    token = files->admin_token;
+    http::TlsServerOptions tls;
+    tls.certificate_pem = files->server.certificate_pem;
+    tls.key_pem = files->server.key_pem;
+    tls.client_ca_pem = files->authority_pem;
+    // A bad certificate gets a 401 that says why instead of a broken handshake.
+    tls.client_certificates = http::ClientCertificates::flagged;
+    TRY(listen.tls, http::TlsContext::server(tls));
+  }
+  house.authenticator.add_token({token, "admin", {std::string(doors::kAdminGroup)}});
+  house.authenticator.use_token_file(arguments.token_file.empty() ? (directory / "tokens.csv").string()
+                                                                  : arguments.token_file);
+  house.build(arguments.listen);
+  TRY(http::Url url, house.server->listen(std::move(listen)));
+  TRY_VOID(write_kubeconfig(directory, url, files ? &*files : nullptr));
+  return url;
+}
+
+Task<Result<void>> serve(House& house, Arguments arguments, http::HostPort host, CancelToken token) {
+  CO_TRY_VOID(co_await house.registry.catch_up());
+  CO_TRY_VOID(co_await registry::ensure_namespaces(house.registry));
+  auto url = start_listening(house, arguments, host);
+  if (url) {
+    fmt::print("ready {}\n", url->to_string());
+    std::fflush(stdout);
+    log_info("serving", {{"url", url->to_string()}, {"store", arguments.store}});
+    (void)co_await until_cancelled(house.loop, token);
+    log_info("stopping", {{"reason", token.reason()}});
+  }
+  Result<void> stopped;
+  if (house.server) stopped = co_await house.server->stop(kStopGrace);
+  if (!url) co_return url.error();
+  co_return stopped;
+}
+
+Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host, CancelToken token) {
+  CO_TRY_VOID(make_private_directory(arguments.directory));
+  CO_TRY(const std::unique_ptr<store::Store> store, co_await open_store(loop, arguments));
+  RealRandom random;
+  registry::LocalRegistry registry(loop, *store, random);
+  registry::GarbageCollector collector(registry);
+  registry::NamespaceKeeper namespaces(registry);
+  House house(loop, *store, registry, random);
+  TaskGroup group(loop, token);
+  group.spawn(registry.run(group.token()));
+  group.spawn(collector.run(group.token()));
+  group.spawn(namespaces.run(group.token()));
+  group.spawn(registry::expire_events(registry, {}, group.token()));
+  Result<void> served = co_await serve(house, std::move(arguments), std::move(host), group.token());
+  group.cancel();
+  Result<void> joined = co_await group.join();
+  co_return served ? joined : served;
+}
+
+Result<http::HostPort> check(const Arguments& arguments) {
+  TRY(http::HostPort host, http::parse_host_port(arguments.listen));
+  const bool loopback = host.host == "localhost" || host.host == "::1" || host.host.starts_with("127.");
+  if (arguments.insecure_loopback && !loopback)
+    return make_error(Errc::invalid,
+                      "--insecure-loopback is only for addresses of this machine, not " + arguments.listen);
+  const bool etcd = arguments.store.starts_with(kEtcd) && arguments.store.size() > kEtcd.size();
+  if (arguments.store != "embedded" && arguments.store != "memory" && !etcd)
+    return make_error(Errc::invalid, "--store is embedded, memory or etcd=URL,URL,…");
+  if (arguments.log_format != "text" && arguments.log_format != "json")
+    return make_error(Errc::invalid, "--log-format is text or json");
+  return host;
+}
+
+int run_server(const Arguments& arguments) {
+  const auto fail = [](const Error& error) {
+    fmt::print(stderr, "moord server: {}\n", error.message);
+    return 1;
+  };
+  const auto host = check(arguments);
+  if (!host) return fail(host.error());
+  const auto level = parse_log_level(arguments.log_level);
+  if (!level) return fail(level.error());
+  configure_log(*level, arguments.log_format == "json" ? LogFormat::json : LogFormat::text);
+  Loop loop;
+  CancelSource stop;
+  const StopSignals signals(loop, [&stop](int signal) {
+    stop.cancel(make_error(Errc::cancelled, fmt::format("signal {}", signal)));
+  });
+  const Result<void> done = block_on(loop, run_all(loop, arguments, *host, stop.token()));
+  return done ? 0 : fail(done.error());
+}
+
+}  // namespace
+
+void add_server_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* server = app.add_subcommand("server", "Serve the API");
+  const auto arguments = std::make_shared<Arguments>();  // shared by the options and the run after parsing
+  server->footer(
+      "Examples:\n"
+      "  moord server --dir D\n"
+      "  kubectl --kubeconfig D/kubeconfig get volumes.longhorn.io\n"
+      "  moord server --dir D --listen 0.0.0.0:6440 --store etcd=http://10.0.0.1:2379,http://10.0.0.2:2379\n"
+      "The first start makes a CA, certificates, D/kubeconfig and D/admin.token. More tokens, one per line "
+      "as\n"
+      "token,user,uid,\"group,…\", go into D/tokens.csv; the groups system:masters, mooring:view and\n"
+      "system:nodes (user system:node:NAME) are the roles admin, view and node.\n");
+  server->add_option("--dir", arguments->directory, "Directory for state, certificates and kubeconfig")
+      ->required();
+  server->add_option("--listen", arguments->listen, "Address and port; port 0 takes a free one")
+      ->capture_default_str();
+  server->add_option("--store", arguments->store, "embedded, memory or etcd=URL,URL,…")
+      ->capture_default_str();
+  server->add_option("--token-file", arguments->token_file, "Bearer tokens (default D/tokens.csv)");
+  server->add_flag("--insecure-loopback", arguments->insecure_loopback,
+                   "Plain HTTP; everybody on this machine is administrator");
+  server->add_option("--log-level", arguments->log_level, "debug, info, warn, error")->capture_default_str();
+  server->add_option("--log-format", arguments->log_format, "text or json")->capture_default_str();
+  server->callback([=, &run] { run = [=] { return run_server(*arguments); }; });
+}
+
+}  // namespace moor::cmd

@@ -1,0 +1,16 @@
+// `moord server`: the API server with its store, on one loop.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace moor::cmd {
+
+// Adds the subcommand. `run` is set when it was chosen; it answers the exit code: 0 stopped when asked to,
+// 1 failed.
+void add_server_command(CLI::App& app, std::function<int()>& run);
+
+}  // namespace moor::cmd
