@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "block/io/address.h"
@@ -61,6 +62,7 @@ Result<void> serve(const MemoryOptions& options) {
   front_options.tls = tls.get();
   block::io::NbdFront front(*loop, pool, *backend, front_options);
   backend->attach(front);
+  backend->set_export_id(fmt::format("memory-{}-{}", ::getpid(), RealClock().wall().since_epoch.count()));
   TRY(const auto bound, front.listen(address));
   block::io::ControlServer control(*loop, pool, Json::object({{"program", "memory"}, {"pid", ::getpid()}}));
   if (!options.control.empty()) {
