@@ -157,8 +157,17 @@ void Bridge::on(Replied& event) {
   answer(found, 0, std::move(event.reply.data));
 }
 
-void Bridge::on(Abort&) {
-  end("removed by force");
+void Bridge::on(Abort& event) {
+  end(std::move(event.why));
+}
+
+// Another id found this way is no reason to end: the connection that clients use still stands.
+void Bridge::on(Looked& event) {
+  const bool known = state_ == State::up || state_ == State::down;
+  if (!known || event.remote.export_id.empty() || event.remote.export_id != remote_.export_id) return;
+  if (event.remote.size <= remote_.size) return;
+  remote_.size = event.remote.size;
+  actions_->emplace_back(Resized{remote_.size});
 }
 
 void Bridge::answer(std::map<Number, Open>::iterator open, int error, Slice data) {

@@ -56,9 +56,15 @@ struct Replied {
   std::uint64_t connection = 0;
   nbd::ClientReply reply;
 };
-// Forced removal: whatever is open fails, and all that comes.
-struct Abort {};
-using Event = std::variant<Submit, Up, Down, Replied, Abort>;
+// Forced removal, or a server that speaks nonsense: whatever is open fails, and all that comes.
+struct Abort {
+  std::string why;
+};
+// A look at the export beside the connection: the volume may have grown.
+struct Looked {
+  nbd::RemoteExport remote;
+};
+using Event = std::variant<Submit, Up, Down, Replied, Abort, Looked>;
 
 // Actions
 struct Send {
@@ -124,6 +130,7 @@ class Bridge {
   void on(Down& event);
   void on(Replied& event);
   void on(Abort& event);
+  void on(Looked& event);
 
   int refusal(const Request& request) const;
   bool must_wait(Number number, const Open& open) const;

@@ -167,6 +167,15 @@ TEST_F(BridgeTest, GrowsWithTheVolume) {
   EXPECT_EQ(sent_.size(), 1u);
 }
 
+TEST_F(BridgeTest, GrowsWhenALookBesideShowsTheSameVolumeLarger) {
+  up();
+  step(Looked{remote("x2", 2 * kSize)});
+  step(Looked{remote("x1", kSize / 2)});
+  EXPECT_EQ(resized_, 0u);
+  step(Looked{remote("x1", 2 * kSize)});
+  EXPECT_EQ(resized_, 2 * kSize);
+}
+
 TEST_F(BridgeTest, AnEngineThatEndsHasNotDoneTheRequest) {
   up();
   submit(1, Op::write, 0);
@@ -215,7 +224,7 @@ TEST_F(BridgeTest, ForcedRemovalAnswersEverything) {
   submit(2, Op::write, 0);
   submit(3, Op::write, 0);
   down();
-  step(Abort{});
+  step(Abort{"removed by force"});
   EXPECT_THAT(answers_, ElementsAre(std::pair(1, EAGAIN), std::pair(2, EIO), std::pair(3, EIO)));
 }
 

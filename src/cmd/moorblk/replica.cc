@@ -36,7 +36,8 @@ Result<std::string> read_token(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   std::string token = text.str();
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
+    token.pop_back();
   if (token.empty()) return make_error(Errc::invalid, "the token file " + path + " is empty");
   return token;
 }
@@ -116,7 +117,8 @@ Result<void> serve(const ReplicaOptions& options) {
   while (!opened) TRY_VOID(loop->run_once(std::chrono::seconds(1)));
   if (!opened->ok()) return Error(opened->error()).with_context(options.directory);
 
-  block::io::ControlServer control(*loop, pool, Json::object({{"kind", "replica"}, {"directory", options.directory}}));
+  block::io::ControlServer control(*loop, pool,
+                                   Json::object({{"kind", "replica"}, {"directory", options.directory}}));
   server.register_control(control);
   if (!options.control.empty()) {
     TRY(const auto control_address, block::io::parse_address("unix:" + options.control));
@@ -136,7 +138,8 @@ Result<void> serve(const ReplicaOptions& options) {
 
 using Action = Result<void> (*)(const ReplicaOptions&);
 
-void run_as(CLI::App& command, const std::shared_ptr<ReplicaOptions>& options, Chosen& chosen, Action action) {
+void run_as(CLI::App& command, const std::shared_ptr<ReplicaOptions>& options, Chosen& chosen,
+            Action action) {
   command.add_option("DIR", options->directory, "directory of the replica")->required();
   command.callback([options, &chosen, action] {
     chosen = [options, action] {
@@ -155,11 +158,13 @@ void add_replica(CLI::App& app, Chosen& chosen) {
   auto* replica = app.add_subcommand("replica", "One copy of a volume in a directory")->require_subcommand(1);
 
   auto* created = replica->add_subcommand("create", "Make an empty replica");
-  created->add_option("--size", options->size, "size of the volume, whole 4 KiB blocks")->capture_default_str();
+  created->add_option("--size", options->size, "size of the volume, whole 4 KiB blocks")
+      ->capture_default_str();
   created->add_option("--volume", options->volume, "serve only engines of this volume");
-  created->add_option("--token-file", options->token_file,
-                      "obey only engines that know the token in this file; without it any engine is obeyed, and "
-                      "plain NBD clients may use the replica while no engine holds it: for trying things out");
+  created->add_option(
+      "--token-file", options->token_file,
+      "obey only engines that know the token in this file; without it any engine is obeyed, and "
+      "plain NBD clients may use the replica while no engine holds it: for trying things out");
   created->footer("Example:\n  moorblk replica create /tmp/r1 --size 1Gi");
   run_as(*created, options, chosen, create);
 
@@ -168,14 +173,16 @@ void add_replica(CLI::App& app, Chosen& chosen) {
   served->add_option("--control", options->control, "path of the control socket (moorblk ctl PATH status)");
   served->add_option("--tls-certificate", options->tls.certificate, "PEM file; TCP then requires TLS");
   served->add_option("--tls-key", options->tls.key, "PEM file");
-  served->add_option("--tls-authority", options->tls.authority, "PEM file; engines must show a certificate of it");
+  served->add_option("--tls-authority", options->tls.authority,
+                     "PEM file; engines must show a certificate of it");
   served->footer(
       "Example:\n"
       "  moorblk replica serve /tmp/r1 --listen unix:/tmp/r1.sock --control /tmp/r1.ctl\n"
       "  nbdinfo 'nbd+unix:///?socket=/tmp/r1.sock'");
   run_as(*served, options, chosen, serve);
 
-  auto* checked = replica->add_subcommand("check", "Verify everything in a replica's directory; changes nothing");
+  auto* checked =
+      replica->add_subcommand("check", "Verify everything in a replica's directory; changes nothing");
   checked->footer("Example:\n  moorblk replica check /tmp/r1");
   run_as(*checked, options, chosen, check);
 }
