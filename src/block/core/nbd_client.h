@@ -40,6 +40,7 @@ struct RemoteExport {
   std::uint32_t preferred_block = 4096;
   std::uint32_t maximum_payload = kMaxRequestBytes;
   std::vector<std::byte> hello_answer;  // the private information, if there was one
+  std::string export_id;                // likewise; empty: a server that is none of ours
 
   bool has(std::uint16_t flag) const { return (flags & flag) != 0; }
 };

@@ -52,9 +52,10 @@ void Client::send_next_option() {
 void Client::send_go() {
   ByteWriter body;
   body.text32(options_.export_name);
-  body.u16(2);
+  body.u16(3);
   body.u16(static_cast<std::uint16_t>(Info::block_size));
   body.u16(static_cast<std::uint16_t>(Info::hello_answer));
+  body.u16(static_cast<std::uint16_t>(Info::export_id));
   send_option(Option::go, body.out());
 }
 
@@ -128,6 +129,10 @@ void Client::on_info(Bytes body) {
       if (!reader.complete() || remote_.minimum_block == 0) return fail("malformed block size information");
       return;
     case Info::hello_answer: remote_.hello_answer.assign(reader.rest().begin(), reader.rest().end()); return;
+    case Info::export_id:
+      if (reader.rest().size() > kMaxNameBytes) return fail("an export id that is too long");
+      remote_.export_id = as_text(reader.rest());
+      return;
     default: return;  // the protocol allows more than we asked for
   }
 }

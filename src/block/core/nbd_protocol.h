@@ -71,6 +71,9 @@ enum class Info : std::uint16_t {
   block_size = 3,
   // Ours: the answer to HELLO (peer_wire.h). Clients ignore types that they do not know.
   hello_answer = 0x8001,
+  // Ours: which life of the volume this is (data-plane: "export id"). Equal ids: what was acknowledged is
+  // there.
+  export_id = 0x8002,
 };
 
 enum class Command : std::uint16_t {

@@ -44,6 +44,7 @@ struct ExportDescription {
   std::uint32_t maximum_payload = kMaxRequestBytes;
   std::string name;         // canonical; told when the client asks for it
   std::string description;  // likewise
+  std::string export_id;    // ours, likewise: told to clients that ask, when there is one
   bool private_commands = false;
   std::vector<std::pair<Info, std::vector<std::byte>>> private_infos;
 };

@@ -183,6 +183,7 @@ void Server::info_replies() {
   };
   text(Info::name, export_.name);
   text(Info::description, export_.description);
+  if (!export_.export_id.empty()) text(Info::export_id, export_.export_id);
   for (const auto& [type, value] : export_.private_infos) {
     ByteWriter body;
     body.u16(static_cast<std::uint16_t>(type));

@@ -216,6 +216,7 @@ void EngineHost::open(io::ConnectionId connection, const nbd::OpenRequested& req
   description.fast_zero = true;
   description.name = options_.config.volume;
   description.description = serving_->export_id;
+  description.export_id = serving_->export_id;
   server->accept(std::move(description));
   if (request.go) clients_.push_back(connection);
 }

@@ -53,6 +53,7 @@ void MemoryBackend::open(ConnectionId connection, const nbd::OpenRequested& requ
   description.size = size_;
   description.name = name_;
   description.description = "memory of this process";
+  description.export_id = export_id_;
   description.fast_zero = true;
   server->accept(std::move(description));
 }

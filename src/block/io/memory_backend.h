@@ -21,6 +21,8 @@ class MemoryBackend final : public NbdBackend {
 
   // Before the front serves.
   void attach(NbdFront& front) { front_ = &front; }
+  // Told to clients: by it they see that the bytes they knew died with an earlier process.
+  void set_export_id(std::string id) { export_id_ = std::move(id); }
   std::uint64_t size() const { return size_; }
   std::uint64_t allocated_bytes() const;
   std::uint64_t requests() const { return requests_; }
@@ -40,6 +42,7 @@ class MemoryBackend final : public NbdBackend {
   std::byte* memory_;
   std::uint64_t size_;
   std::string name_;
+  std::string export_id_;
   std::vector<bool> allocated_;  // per block: holds data, or zeros that were asked to take space
   NbdFront* front_ = nullptr;
   std::uint64_t requests_ = 0;

@@ -13,6 +13,7 @@ namespace moor::cmd {
 using Chosen = std::function<int()>;  // gives the exit code
 
 void add_ctl(CLI::App& app, Chosen& chosen);
+void add_device(CLI::App& app, Chosen& chosen);
 void add_engine(CLI::App& app, Chosen& chosen);
 void add_memory(CLI::App& app, Chosen& chosen);
 void add_replica(CLI::App& app, Chosen& chosen);

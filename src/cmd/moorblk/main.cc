@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
 
   moor::cmd::Chosen chosen;
   moor::cmd::add_ctl(app, chosen);
+  moor::cmd::add_device(app, chosen);
   moor::cmd::add_engine(app, chosen);
   moor::cmd::add_memory(app, chosen);
   moor::cmd::add_replica(app, chosen);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "block/io/address.h"
@@ -25,6 +26,7 @@ struct MemoryOptions {
   std::string size = "1Gi";
   std::string name = "memory";
   std::string control;
+  std::string export_id;
   block::io::TlsFiles tls;
 };
 
@@ -61,6 +63,9 @@ Result<void> serve(const MemoryOptions& options) {
   front_options.tls = tls.get();
   block::io::NbdFront front(*loop, pool, *backend, front_options);
   backend->attach(front);
+  backend->set_export_id(options.export_id.empty()
+                             ? fmt::format("memory-{}-{}", ::getpid(), RealClock().wall().since_epoch.count())
+                             : options.export_id);
   TRY(const auto bound, front.listen(address));
   block::io::ControlServer control(*loop, pool, Json::object({{"program", "memory"}, {"pid", ::getpid()}}));
   if (!options.control.empty()) {
@@ -88,6 +93,8 @@ void add_memory(CLI::App& app, Chosen& chosen) {
   command->add_option("--name", options->name, "name of the export; the empty name finds it too")
       ->capture_default_str();
   command->add_option("--control", options->control, "path of a control socket (status, stats, shutdown)");
+  command->add_option("--export-id", options->export_id,
+                      "for tests of clients: claims to be the volume of an earlier process");
   command->add_option("--tls-certificate", options->tls.certificate, "PEM file; TCP then requires TLS");
   command->add_option("--tls-key", options->tls.key, "PEM file");
   command->add_option("--tls-authority", options->tls.authority,

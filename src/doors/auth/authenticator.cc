@@ -33,14 +33,10 @@ bool is_from_this_machine(const http::Request& request) {
 
 std::string_view to_string(Role role) {
   switch (role) {
-    case Role::none:
-      return "none";
-    case Role::view:
-      return "view";
-    case Role::node:
-      return "node";
-    case Role::admin:
-      return "admin";
+    case Role::none: return "none";
+    case Role::view: return "view";
+    case Role::node: return "node";
+    case Role::admin: return "admin";
   }
   return "none";
 }

@@ -17,8 +17,7 @@ Decision authorize(const Caller& caller, const Attributes& wanted) {
   if (asks_about_itself && wanted.verb == "create" && !caller.is_anonymous()) return {true, ""};
   const bool is_secret = wanted.group.empty() && wanted.resource == "secrets";
   switch (caller.role) {
-    case Role::admin:
-      return {true, ""};
+    case Role::admin: return {true, ""};
     case Role::view:
       if (!is_reading(wanted.verb)) return {false, "the role view only reads"};
       return is_secret ? Decision{false, "the role view does not read secrets"} : Decision{true, ""};
@@ -26,8 +25,7 @@ Decision authorize(const Caller& caller, const Attributes& wanted) {
       if (is_secret) return {false, "nodes do not read secrets"};
       if (wanted.verb == "deletecollection") return {false, "nodes do not delete collections"};
       return {true, ""};
-    case Role::none:
-      return {false, "none of its groups has a role"};
+    case Role::none: return {false, "none of its groups has a role"};
   }
   return {false, ""};
 }

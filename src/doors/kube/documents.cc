@@ -149,25 +149,18 @@ std::optional<http::Response> Documents::answer(const http::Request& request, co
   switch (route.to) {
     case To::nowhere:
     case To::review:
-    case To::objects:
-      return std::nullopt;
-    default:
-      break;
+    case To::objects: return std::nullopt;
+    default: break;
   }
   if (request.method != http::Method::get && request.method != http::Method::head)
     return refuse(method_not_allowed());
   switch (route.to) {
-    case To::version:
-      return json_response(200, to_text(version_document()));
-    case To::root:
-      return json_response(200, to_text(root_document()));
-    case To::openapi_v2:
-      return openapi_v2(request.headers.get("accept").value_or(""));
+    case To::version: return json_response(200, to_text(version_document()));
+    case To::root: return json_response(200, to_text(root_document()));
+    case To::openapi_v2: return openapi_v2(request.headers.get("accept").value_or(""));
     case To::openapi_index:
-    case To::openapi_document:
-      return openapi(request, route);
-    default:
-      return discovery(request, route);
+    case To::openapi_document: return openapi(request, route);
+    default: return discovery(request, route);
   }
 }
 

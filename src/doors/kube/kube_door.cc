@@ -108,12 +108,9 @@ void KubeDoor::note(const Call& call, int code, TimePoint began) const {
 Task<KubeDoor::Reply> KubeDoor::answer(Call& call) {
   if (auto document = documents_.answer(call.request, call.route)) co_return std::move(*document);
   switch (call.route.to) {
-    case Route::To::review:
-      co_return co_await answer_self_review(call);
-    case Route::To::objects:
-      co_return co_await answer_objects(call);
-    default:
-      co_return not_found_path();
+    case Route::To::review: co_return co_await answer_self_review(call);
+    case Route::To::objects: co_return co_await answer_objects(call);
+    default: co_return not_found_path();
   }
 }
 

@@ -43,10 +43,8 @@ Json version_metadata(const Json& object) {
 
 std::string one_text(const Rendering& rendering, const Json& object, bool definitions) {
   switch (rendering.form.form) {
-    case Form::object:
-      break;
-    case Form::metadata:
-      return to_text(partial(object));
+    case Form::object: break;
+    case Form::metadata: return to_text(partial(object));
     case Form::table: {
       const std::array<const Json*, 1> one = {&object};
       return to_text(table_of(rendering, one, version_metadata(object), definitions));

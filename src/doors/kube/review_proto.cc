@@ -33,8 +33,7 @@ class Reader {
       case 0:
         if (!varint()) return std::nullopt;
         return field;
-      case 1:
-        return take(8) ? std::optional(field) : std::nullopt;
+      case 1: return take(8) ? std::optional(field) : std::nullopt;
       case 2: {
         const auto size = varint();
         if (!size || *size > bytes_.size()) return std::nullopt;
@@ -42,10 +41,8 @@ class Reader {
         bytes_.remove_prefix(*size);
         return field;
       }
-      case 5:
-        return take(4) ? std::optional(field) : std::nullopt;
-      default:
-        return std::nullopt;
+      case 5: return take(4) ? std::optional(field) : std::nullopt;
+      default: return std::nullopt;
     }
   }
 

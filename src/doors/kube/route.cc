@@ -109,17 +109,13 @@ std::string verb_of(http::Method method, const http::Target& target, const Route
     case Method::head:
       if (wants_watch(target.query) && plain) return "watch";
       return named ? "get" : "list";
-    case Method::post:
-      return named || route.all_namespaces ? "" : "create";
-    case Method::put:
-      return named ? "update" : "";
-    case Method::patch:
-      return named ? "patch" : "";
+    case Method::post: return named || route.all_namespaces ? "" : "create";
+    case Method::put: return named ? "update" : "";
+    case Method::patch: return named ? "patch" : "";
     case Method::delete_:
       if (route.all_namespaces || !plain) return "";
       return named ? "delete" : "deletecollection";
-    case Method::options:
-      return "";
+    case Method::options: return "";
   }
   return "";
 }
