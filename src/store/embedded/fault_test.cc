@@ -150,6 +150,8 @@ class FailingCopy : public FailingDisk {
     }
     return most;
   }
+  // The copy that SetUp's write started may already be the one that fails: then none went well.
+  static std::string last_of(int written) { return written == 0 ? "(none)" : std::to_string(written - 1); }
 };
 
 TEST_F(FailingCopy, FailedWriteToTheDatabaseStopsTheStoreAndLosesNothing) {
@@ -158,7 +160,7 @@ TEST_F(FailingCopy, FailedWriteToTheDatabaseStopsTheStoreAndLosesNothing) {
   ASSERT_LT(written, 1000);
   vfs_.clear();
   expect_stopped_then_recovered();
-  EXPECT_EQ(get("/count"), std::to_string(written - 1));
+  EXPECT_EQ(get("/count"), last_of(written));
 }
 
 TEST_F(FailingCopy, FailedSyncOfTheDatabaseStopsTheStoreAndLosesNothing) {
@@ -166,7 +168,7 @@ TEST_F(FailingCopy, FailedSyncOfTheDatabaseStopsTheStoreAndLosesNothing) {
   const int written = put_until_refused(1000);
   ASSERT_LT(written, 1000);
   expect_stopped_then_recovered();
-  EXPECT_EQ(get("/count"), std::to_string(written - 1));
+  EXPECT_EQ(get("/count"), last_of(written));
 }
 
 TEST_F(FailingCopy, NoSpaceForTheDatabaseLeavesEverythingInTheLog) {
