@@ -110,7 +110,8 @@ class PowerLoss : public testing::TestWithParam<const char*> {};
 TEST_P(PowerLoss, LosesNothingAcknowledged) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to mount a file system and shut it down";
   ASSERT_EQ(unshare(CLONE_NEWNS), 0);
-  ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    GTEST_SKIP() << "mounts cannot be made private here (the root is no mount point, as in a chroot)";
   const std::uint64_t seed = some_seed();
   SCOPED_TRACE(fmt::format("MOOR_SEED={}", seed));
   SeededRandom random(seed);

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <memory>
 
+#include "block/io/after_kill.h"
+
 namespace moor::block::io {
 
 namespace {
@@ -58,10 +60,11 @@ Result<void> clear_stale(const Address& address) {
   if (!S_ISSOCK(status.st_mode)) {
     return make_error(Errc::already_exists, fmt::format("{} exists and is no socket", address.text));
   }
-  TRY(const auto probe, new_socket(address));
-  if (::connect(probe.get(), address.raw(), address.size) == 0 || errno != ECONNREFUSED) {
-    return make_error(Errc::already_exists, fmt::format("{} is being served", address.text));
-  }
+  const bool is_free = free_after_kill([&address] {
+    const auto probe = new_socket(address);
+    return probe && ::connect(probe->get(), address.raw(), address.size) != 0 && errno == ECONNREFUSED;
+  });
+  if (!is_free) return make_error(Errc::already_exists, fmt::format("{} is being served", address.text));
   if (::unlink(path) != 0 && errno != ENOENT) return errno_error(errno, fmt::format("unlink {}", path));
   return {};
 }

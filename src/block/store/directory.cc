@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/assert.h"
+#include "block/io/after_kill.h"
 
 namespace moor::block {
 namespace {
@@ -29,10 +30,13 @@ Result<std::unique_ptr<Directory>> Directory::open(const std::string& path) {
     return error;
   }
   auto directory = std::unique_ptr<Directory>(new Directory(path, descriptor));
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return errno_error(errno, "lock " + path);
-    return make_error(Errc::unavailable, path + " is in use by another process");
-  }
+  int problem = 0;
+  const bool locked = io::free_after_kill([descriptor, &problem] {
+    problem = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    return problem != EWOULDBLOCK;
+  });
+  if (!locked) return make_error(Errc::unavailable, path + " is in use by another process");
+  if (problem != 0) return errno_error(problem, "lock " + path);
   return directory;
 }
 
