@@ -67,9 +67,11 @@ class NbdClients : public ::testing::Test {
 };
 
 TEST_F(NbdClients, NbdinfoSeesWhatWeOffer) {
-  const auto output = run("nbdinfo --json \"" + uri_ + "\"");
+  const auto output = run("nbdinfo --no-content --json \"" + uri_ + "\"");
   ASSERT_EQ(output.code, 0) << output.text;
-  const auto info = parse_json(output.text).value();
+  const auto info_read = parse_json(output.text);
+  ASSERT_TRUE(info_read.ok()) << output.text;
+  const Json& info = *info_read;
   EXPECT_EQ(info.get_string("protocol"), "newstyle-fixed");
   EXPECT_EQ(info.get_bool("structured"), true);
   const auto& disk = info.find("exports")->at(0);
