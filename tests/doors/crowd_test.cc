@@ -30,9 +30,9 @@ constexpr int kClients = 32;
 constexpr int kObjects = 1000;
 constexpr int kInformers = 25;
 constexpr int kViews = 25;
-constexpr int kStepsPerClient = 100;
+constexpr int kStepsPerClient = 200;
 constexpr int kCounters = 16;
-constexpr int kCountsEach = 12;
+constexpr int kCountsEach = 25;
 constexpr int kSignals[] = {SIGKILL, SIGTERM, SIGKILL, SIGTERM};
 
 std::uint64_t test_seed() {
@@ -324,6 +324,7 @@ TEST_F(Crowd, EveryWatcherEndsWithWhatAListShows) {
   ASSERT_TRUE(worked.ok()) << worked.error().message;
   EXPECT_EQ(restarts_, static_cast<int>(std::size(kSignals)));
   EXPECT_GT(interrupted_, 0);
+  EXPECT_EQ(server_.log().find(" code=5"), std::string::npos) << "a stop did not let requests finish";
 
   const auto marked = block_on(loop_, write_marks(watching.get(), selectors));
   ASSERT_TRUE(marked.ok()) << marked.error().message;

@@ -189,12 +189,16 @@ Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host,
   registry::GarbageCollector collector(registry);
   registry::NamespaceKeeper namespaces(registry);
   House house(loop, *store, registry, random);
-  TaskGroup group(loop, token);
+  // Not under the stop's token: requests that are under way at a stop are answered first, and for that the
+  // registry must follow the store until the last of them is done.
+  TaskGroup group(loop);
+  CancelSource serving(token);
+  const CancelCallback on_failure(group.token(), [&] { serving.cancel(group.token().reason()); });
   group.spawn(registry.run(group.token()));
   group.spawn(collector.run(group.token()));
   group.spawn(namespaces.run(group.token()));
   group.spawn(registry::expire_events(registry, {}, group.token()));
-  Result<void> served = co_await serve(house, std::move(arguments), std::move(host), group.token());
+  Result<void> served = co_await serve(house, std::move(arguments), std::move(host), serving.token());
   group.cancel();
   Result<void> joined = co_await group.join();
   co_return served ? joined : served;
