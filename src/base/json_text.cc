@@ -98,6 +98,7 @@ struct Handler {
     bool is_object;
     std::set<std::string> keys;
     std::string current;
+    std::size_t items = 0;  // of an array, begun so far
   };
   std::vector<Level> levels;
   std::string key;
@@ -109,7 +110,8 @@ struct Handler {
   }
   bool on_document_end(error_code&) { return true; }
   bool on_array_begin(error_code&) {
-    if (track) levels.push_back({false, {}, {}});
+    begin_value();
+    if (track) levels.push_back({false, {}, {}, 0});
     return true;
   }
   bool on_array_end(std::size_t n, error_code&) {
@@ -118,7 +120,8 @@ struct Handler {
     return true;
   }
   bool on_object_begin(error_code&) {
-    if (track) levels.push_back({true, {}, {}});
+    begin_value();
+    if (track) levels.push_back({true, {}, {}, 0});
     return true;
   }
   bool on_object_end(std::size_t n, error_code&) {
@@ -141,15 +144,18 @@ struct Handler {
     return true;
   }
   bool on_string(view part, std::size_t, error_code&) {
+    begin_value();
     stack.push_string(part);
     return true;
   }
   bool on_number_part(view, error_code&) { return true; }
   bool on_int64(std::int64_t number, view, error_code&) {
+    begin_value();
     stack.push_int64(number);
     return true;
   }
   bool on_uint64(std::uint64_t number, view, error_code&) {
+    begin_value();
     stack.push_uint64(number);
     return true;
   }
@@ -158,20 +164,26 @@ struct Handler {
       error = bj::error::not_number;  // 1e999: larger than any double
       return false;
     }
+    begin_value();
     stack.push_double(number);
     return true;
   }
   bool on_bool(bool value, error_code&) {
+    begin_value();
     stack.push_bool(value);
     return true;
   }
   bool on_null(error_code&) {
+    begin_value();
     stack.push_null();
     return true;
   }
   bool on_comment_part(view, error_code&) { return true; }
   bool on_comment(view, error_code&) { return true; }
 
+  void begin_value() {
+    if (track && !levels.empty() && !levels.back().is_object) ++levels.back().items;
+  }
   void note_key(view part) {
     key.append(part.data(), part.size());
     Level& level = levels.back();
@@ -182,7 +194,10 @@ struct Handler {
   std::string path() const {
     std::string text;
     for (const Level& level : levels) {
-      if (!level.is_object) continue;
+      if (!level.is_object) {
+        text += fmt::format("[{}]", level.items - 1);
+        continue;
+      }
       if (!text.empty()) text.push_back('.');
       text += level.current;
     }

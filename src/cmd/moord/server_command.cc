@@ -1,6 +1,7 @@
 #include "cmd/moord/server_command.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +18,7 @@
 #include "cmd/moord/stop_signals.h"
 #include "doors/auth/authenticator.h"
 #include "doors/front/front.h"
+#include "doors/front/metrics_page.h"
 #include "doors/kube/kube_door.h"
 #include "http/server.h"
 #include "registry/events.h"
@@ -39,6 +41,11 @@ struct Arguments {
   std::string token_file;
   std::string log_level = "info";
   std::string log_format = "text";
+  std::string metrics_listen;
+  std::size_t max_requests =
+      http::ServerLimits{}.lanes[static_cast<std::size_t>(http::Lane::read)].max_in_flight;
+  std::size_t max_mutating =
+      http::ServerLimits{}.lanes[static_cast<std::size_t>(http::Lane::mutating)].max_in_flight;
   bool insecure_loopback = false;
 };
 
@@ -64,6 +71,14 @@ Task<Result<std::unique_ptr<store::Store>>> open_store(Executor& executor, Argum
   co_return co_await store::open_etcd_store(executor, std::move(options));
 }
 
+// Each connection is a descriptor; the usual soft limit is 1024 for everything.
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 double resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   double all = 0;
@@ -77,10 +92,9 @@ struct House {
   House(Loop& loop_, store::Store& store_, registry::LocalRegistry& registry_, Random& random)
       : loop(loop_), store(store_), registry(registry_), authenticator(loop_.clock()), random_(random) {}
 
-  void build(const std::string& address) {
-    using Kind = doors::Metrics::Kind;
+  void build(const Arguments& arguments) {
     door.emplace(doors::kube::KubeDoor::Env{loop, registry, random_, metrics},
-                 doors::kube::KubeDoorOptions{.server_address = address});
+                 doors::kube::KubeDoorOptions{.server_address = arguments.listen});
     front.emplace(authenticator, metrics, *door);
     for (const char* first : {"api", "apis", "openapi", "version"}) front->add_door(first, *door);
     front->add_check("store", [this] { return store.ready(); });
@@ -90,7 +104,36 @@ struct House {
     });
     http::ServerOptions options;
     options.render_refusal = [this](const http::Refusal& refusal) { return front->render_refusal(refusal); };
+    options.limits.lanes[static_cast<std::size_t>(http::Lane::read)].max_in_flight = arguments.max_requests;
+    options.limits.lanes[static_cast<std::size_t>(http::Lane::mutating)].max_in_flight =
+        arguments.max_mutating;
     server.emplace(loop, *front, std::move(options));
+    add_figures();
+  }
+
+  // A listener of its own for monitoring, where no credential is asked for.
+  Result<void> serve_metrics(const std::string& address) {
+    metrics_page.emplace(*front, metrics);
+    metrics_server.emplace(loop, *metrics_page);
+    http::ListenOptions listen;
+    listen.address = address;
+    TRY(const http::Url url, metrics_server->listen(std::move(listen)));
+    log_info("serving metrics", {{"url", url.to_string()}});
+    return {};
+  }
+
+  Task<Result<void>> stop() {
+    Result<void> stopped;
+    if (server) stopped = co_await server->stop(kStopGrace);
+    if (metrics_server) {
+      Result<void> also = co_await metrics_server->stop(kStopGrace);
+      if (stopped) stopped = std::move(also);
+    }
+    co_return stopped;
+  }
+
+  void add_figures() {
+    using Kind = doors::Metrics::Kind;
     for (std::size_t lane = 0; lane < http::kLanes; ++lane)
       metrics.add({"moor_requests_in_flight", "Requests under way, by lane.", Kind::gauge,
                    fmt::format("lane=\"{}\"", to_string(static_cast<http::Lane>(lane))),
@@ -121,6 +164,8 @@ struct House {
   std::optional<doors::kube::KubeDoor> door;
   std::optional<doors::Front> front;
   std::optional<http::Server> server;
+  std::optional<doors::MetricsPage> metrics_page;
+  std::optional<http::Server> metrics_server;
 
  private:
   Random& random_;
@@ -158,7 +203,8 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
   house.authenticator.add_token({token, "admin", {std::string(doors::kAdminGroup)}});
   house.authenticator.use_token_file(arguments.token_file.empty() ? (directory / "tokens.csv").string()
                                                                   : arguments.token_file);
-  house.build(arguments.listen);
+  house.build(arguments);
+  if (!arguments.metrics_listen.empty()) TRY_VOID(house.serve_metrics(arguments.metrics_listen));
   TRY(http::Url url, house.server->listen(std::move(listen)));
   TRY_VOID(write_kubeconfig(directory, url, files ? &*files : nullptr));
   return url;
@@ -175,8 +221,7 @@ Task<Result<void>> serve(House& house, Arguments arguments, http::HostPort host,
     (void)co_await until_cancelled(house.loop, token);
     log_info("stopping", {{"reason", token.reason()}});
   }
-  Result<void> stopped;
-  if (house.server) stopped = co_await house.server->stop(kStopGrace);
+  Result<void> stopped = co_await house.stop();
   if (!url) co_return url.error();
   co_return stopped;
 }
@@ -213,6 +258,7 @@ Result<http::HostPort> check(const Arguments& arguments) {
   const bool etcd = arguments.store.starts_with(kEtcd) && arguments.store.size() > kEtcd.size();
   if (arguments.store != "embedded" && arguments.store != "memory" && !etcd)
     return make_error(Errc::invalid, "--store is embedded, memory or etcd=URL,URL,…");
+  if (!arguments.metrics_listen.empty()) TRY_VOID(http::parse_host_port(arguments.metrics_listen));
   if (arguments.log_format != "text" && arguments.log_format != "json")
     return make_error(Errc::invalid, "--log-format is text or json");
   return host;
@@ -228,6 +274,7 @@ int run_server(const Arguments& arguments) {
   const auto level = parse_log_level(arguments.log_level);
   if (!level) return fail(level.error());
   configure_log(*level, arguments.log_format == "json" ? LogFormat::json : LogFormat::text);
+  raise_file_limit();
   Loop loop;
   CancelSource stop;
   const StopSignals signals(loop, [&stop](int signal) {
@@ -260,6 +307,14 @@ void add_server_command(CLI::App& app, std::function<int()>& run) {
   server->add_option("--token-file", arguments->token_file, "Bearer tokens (default D/tokens.csv)");
   server->add_flag("--insecure-loopback", arguments->insecure_loopback,
                    "Plain HTTP; everybody on this machine is administrator");
+  server->add_option("--metrics-listen", arguments->metrics_listen,
+                     "Address and port for /metrics and health, plain and open to all who reach it");
+  server->add_option("--max-requests-inflight", arguments->max_requests, "Reads at once; more get 429")
+      ->capture_default_str();
+  server
+      ->add_option("--max-mutating-requests-inflight", arguments->max_mutating,
+                   "Writes at once; more get 429 (heartbeats and watches do not count)")
+      ->capture_default_str();
   server->add_option("--log-level", arguments->log_level, "debug, info, warn, error")->capture_default_str();
   server->add_option("--log-format", arguments->log_format, "text or json")->capture_default_str();
   server->callback([=, &run] { run = [=] { return run_server(*arguments); }; });

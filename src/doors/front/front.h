@@ -32,6 +32,8 @@ class Front final : public http::Handler {
   Task<http::Response> handle(http::Request request) override;
   // For ServerOptions::render_refusal.
   http::Response render_refusal(const http::Refusal& refusal) const;
+  // /healthz, /livez or /readyz, whoever asks.
+  http::Response health(const http::Request& request) const;
 
  private:
   struct Check {
@@ -39,7 +41,6 @@ class Front final : public http::Handler {
     std::function<Result<void>()> run;
   };
   Door& door_of(const http::Request& request) const;
-  http::Response health(const http::Request& request) const;
   http::Response show_metrics(const http::Request& request, const Caller& caller) const;
 
   Authenticator& authenticator_;
