@@ -81,6 +81,13 @@ TEST(Json, BoundsTheDepth) {
   EXPECT_TRUE(parse_json(deep, generous).ok());
 }
 
+TEST(Json, NumbersDoNotDrift) {
+  for (const char* text :
+       {"-9.223372036854741e+26", "0.1", "1e+308", "5e-324", "123456789.12345679", "2.2250738585072014e-308"})
+    EXPECT_EQ(to_text(*parse_json(text)), text);
+  EXPECT_EQ(to_text(*parse_json("-0.0")), "0");
+}
+
 TEST(Json, NamesKeysThatStandTwice) {
   std::vector<std::string> duplicates;
   JsonParseOptions options;
