@@ -178,6 +178,53 @@ TEST_F(Deletion, ForegroundGoesThroughAllGenerations) {
   EXPECT_THAT(leases(), IsEmpty());
 }
 
+TEST_F(Deletion, ForegroundEndsAlsoWhereObjectsOwnEachOther) {
+  for (const int length : {1, 2, 3, 5}) {
+    std::vector<Json> circle;
+    for (int i = 0; i < length; ++i) circle.push_back(lease(fmt::format("l{}", i)));
+    for (std::size_t i = 0; i < circle.size(); ++i) {
+      const Json& owner = circle[(i + 1) % circle.size()];
+      const Json reference = Json::object({{"apiVersion", "coordination.k8s.io/v1"},
+                                           {"kind", "Lease"},
+                                           {"name", metadata_text(owner, "name")},
+                                           {"uid", metadata_text(owner, "uid")},
+                                           {"blockOwnerDeletion", true}});
+      const Json patch =
+          Json::object({{"metadata", Json::object({{"ownerReferences", Json::array({reference})}})}});
+      ASSERT_TRUE(merge(at(kLeases, fmt::format("l{}", i)), to_text(patch)).ok());
+    }
+    settle();
+    ASSERT_EQ(leases().size(), circle.size());
+    // All at once, too: then each waits for the next from the beginning.
+    for (int i = 0; i < (length == 5 ? length : 1); ++i)
+      ASSERT_TRUE(remove(at(kLeases, fmt::format("l{}", i)), with(Propagation::foreground)).ok());
+    settle();
+    EXPECT_THAT(leases(), IsEmpty()) << length;
+  }
+}
+
+TEST_F(Deletion, ACircleStillWaitsForWhoeverHasAFinalizer) {
+  const Json owner = lease("owner");
+  const Json child = owned("child", {{owner, true}}, R"(["x/1"])");
+  ASSERT_TRUE(remove(at(kLeases, "owner"), with(Propagation::foreground)).ok());
+  settle();
+  EXPECT_THAT(leases(), ElementsAre("child", "owner"));
+  ASSERT_TRUE(merge(at(kLeases, "child"), R"({"metadata":{"finalizers":null}})").ok());
+  settle();
+  EXPECT_THAT(leases(), IsEmpty());
+}
+
+TEST_F(Deletion, CountsAsAGeneration) {
+  const ResourceName held = at("volumes.longhorn.io", "held");
+  const auto made =
+      create(at("volumes.longhorn.io"),
+             R"({"metadata":{"name":"held","finalizers":["x/1"]},"spec":{"size":"1073741824"}})");
+  ASSERT_EQ(refusal_text(made), "");
+  EXPECT_EQ(made->object.find("metadata")->get_int64("generation"), 1);
+  EXPECT_EQ(remove(held)->object.find("metadata")->get_int64("generation"), 2);
+  EXPECT_EQ(remove(held)->object.find("metadata")->get_int64("generation"), 2);  // only the first time
+}
+
 TEST_F(Deletion, OrphansStayAndForgetTheirOwner) {
   const Json owner = lease("owner");
   owned("child", {{owner, true}});

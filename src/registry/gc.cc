@@ -1,6 +1,7 @@
 #include "registry/gc.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "model/kinds.h"
@@ -27,6 +28,15 @@ bool has_finalizer(const Json& object, std::string_view finalizer) {
 
 bool is_deleting(const Json& object) {
   return !metadata_text(object, "deletionTimestamp").empty();
+}
+
+// Its owner with that uid is to wait for it.
+bool blocks(const Json& dependent, std::string_view uid) {
+  const Json* owners = owners_of(dependent);
+  for (std::size_t i = 0; owners != nullptr && i < owners->size(); ++i)
+    if (owners->at(i).get_string("uid") == uid && owners->at(i).get_bool("blockOwnerDeletion") == true)
+      return true;
+  return false;
 }
 
 // Where the owner would be; empty when that cannot be said (a kind that we do not serve, or a namespaced
@@ -143,18 +153,38 @@ Task<Answer<void>> GarbageCollector::orphan_dependents(std::string key, JsonPtr 
   co_return co_await drop_finalizer(std::move(key), std::move(owner), std::string(kOrphan));
 }
 
+// Whether `waiting` is in foreground deletion and cannot end before `target` does, by any number of steps.
+// Objects that own each other in a circle would wait for each other for ever: none of them counts as
+// blocking.
+bool GarbageCollector::waits_for(const std::string& waiting, const std::string& target) const {
+  std::set<std::string> seen;
+  std::vector<std::string> open = {waiting};
+  while (!open.empty()) {  // each object at most once
+    const std::string key = std::move(open.back());
+    open.pop_back();
+    if (key == target) return true;
+    const store::ObjectPtr found = registry_.cache().get(key);
+    const JsonPtr object = found == nullptr ? nullptr : object_of(*found);
+    if (!seen.insert(key).second || object == nullptr || !is_deleting(*object) ||
+        !has_finalizer(*object, kForeground))
+      continue;
+    const std::string uid = metadata_text(*object, "uid");
+    for (std::string& dependent : dependents_of(*object)) {
+      const store::ObjectPtr next = registry_.cache().get(dependent);
+      const JsonPtr held = next == nullptr ? nullptr : object_of(*next);
+      if (held != nullptr && blocks(*held, uid)) open.push_back(std::move(dependent));
+    }
+  }
+  return false;
+}
+
 Task<Answer<void>> GarbageCollector::finish_foreground(std::string key, JsonPtr owner) {
   const std::string uid = metadata_text(*owner, "uid");
   bool blocked = false;
   for (std::string& dependent : dependents_of(*owner)) {
     const store::ObjectPtr found = registry_.cache().get(dependent);
     const JsonPtr object = found == nullptr ? nullptr : object_of(*found);
-    const Json* owners = object == nullptr ? nullptr : owners_of(*object);
-    bool blocks = false;
-    for (std::size_t i = 0; owners != nullptr && i < owners->size(); ++i)
-      blocks = blocks || (owners->at(i).get_string("uid") == uid &&
-                          owners->at(i).get_bool("blockOwnerDeletion") == true);
-    if (!blocks) continue;
+    if (object == nullptr || !blocks(*object, uid) || waits_for(dependent, key)) continue;
     blocked = true;
     if (!is_deleting(*object)) queue_.add(std::move(dependent));
   }

@@ -22,6 +22,7 @@ class GarbageCollector final : public Housekeeper {
   Task<Answer<void>> judge_dependent(std::string key, JsonPtr object);
   Task<Answer<void>> drop_finalizer(std::string key, JsonPtr object, std::string finalizer);
   std::vector<std::string> dependents_of(const Json& owner) const;
+  bool waits_for(const std::string& waiting, const std::string& target) const;
 };
 
 }  // namespace moor::registry

@@ -52,6 +52,10 @@ void mark_deleted(const model::KindInfo& kind, Json& object, const DeleteOptions
   Json& metadata = object["metadata"];
   const bool first = !metadata.get_string("deletionTimestamp");
   // A second request may shorten the time, never lengthen it.
+  // Clients that wait for a controller to have seen the newest generation wait for it to have seen the end,
+  // too.
+  const auto generation = metadata.get_int64("generation").value_or(0);
+  if (first && generation > 0) metadata.set("generation", generation + 1);
   if (first || grace < metadata.get_int64("deletionGracePeriodSeconds").value_or(0)) {
     now.since_epoch += std::chrono::seconds(grace);
     metadata.set("deletionTimestamp", format_timestamp(now));

@@ -26,6 +26,20 @@ Writer writer_of(const ResourceName& what, const WriteOptions& options, std::str
           std::move(now)};
 }
 
+// A configuration that names the object it means is for that object, not for a new one.
+Answer<void> check_may_create(const ResourceName& what, const Json& config) {
+  for (const char* key : {"uid", "resourceVersion"}) {
+    const std::string meant = metadata_text(config, key);
+    if (!meant.empty())
+      return refuse_conflict(
+          *what.kind, what.name,
+          fmt::format("{} mismatch: the provided object specified {} {}, and no existing object "
+                      "was found",
+                      key, key, meant));
+  }
+  return {};
+}
+
 Refusal refuse_apply_conflicts(const std::vector<Conflict>& conflicts) {
   Refusal refusal{make_error(Errc::conflict, ""), "Conflict", {}, {}};
   std::string all;
@@ -286,6 +300,7 @@ Task<Answer<Written>> LocalRegistry::change(ResourceName what, Change wanted, Wr
       if (!fresh) continue;
       if (wanted.type != Change::Type::apply || !what.subresource.empty())
         co_return refuse_not_found(kind, what.name);
+      CO_TRY_VOID(check_may_create(what, wanted.body));
       CO_TRY(Next next, decide_apply(what, wanted.body, nullptr, options));
       auto created = co_await create_named(what, std::move(next.object), options, true);
       if (created.is(Errc::already_exists)) continue;  // somebody was faster: apply to theirs

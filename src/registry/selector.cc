@@ -6,6 +6,8 @@
 #include <charconv>
 #include <optional>
 
+#include "model/names.h"
+
 namespace moor::registry {
 namespace {
 
@@ -51,28 +53,10 @@ bool is_word(std::string_view token) {
   return !token.empty() && std::string_view("=!(),<>").find(token.front()) == std::string_view::npos;
 }
 
-bool is_label_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-         c == '.';
-}
-
-bool is_label_value(std::string_view value) {
-  return value.size() <= 63 && std::all_of(value.begin(), value.end(), is_label_char);
-}
-
-bool is_label_key(std::string_view key) {
-  const std::size_t slash = key.find('/');
-  const std::string_view name = slash == std::string_view::npos ? key : key.substr(slash + 1);
-  const std::string_view prefix = slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);
-  return !name.empty() && is_label_value(name) && prefix.size() <= 253 &&
-         (slash == std::string_view::npos || !prefix.empty()) &&
-         std::all_of(prefix.begin(), prefix.end(), is_label_char);
-}
-
 Result<std::string> read_value(Lexer& lexer) {
   if (!is_word(lexer.peek())) return std::string();  // "key=" asks for the empty value
   const std::string_view value = lexer.next();
-  if (!is_label_value(value)) return lexer.error(fmt::format("'{}' is no label value", value));
+  if (!model::is_label_value(value)) return lexer.error(fmt::format("'{}' is no label value", value));
   return std::string(value);
 }
 
@@ -101,7 +85,8 @@ Result<Requirement> read_requirement(Lexer& lexer) {
     requirement.op = Operator::absent;
   }
   const std::string_view key = lexer.next();
-  if (!is_word(key) || !is_label_key(key)) return lexer.error(fmt::format("'{}' is no label key", key));
+  if (!is_word(key) || !model::is_qualified_name(key))
+    return lexer.error(fmt::format("'{}' is no label key", key));
   requirement.key = key;
   if (requirement.op == Operator::absent) return requirement;
   const std::string_view token = lexer.peek();

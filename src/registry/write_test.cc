@@ -282,6 +282,19 @@ TEST_F(Writes, ApplyCreatesSharesConflictsAndForces) {
   EXPECT_THAT(refusal_text(apply(v1, config, by(""))), HasSubstr("fieldManager"));
 }
 
+TEST_F(Writes, ApplyMakesNoNewObjectForOneThatIsGone) {
+  for (const char* meant : {R"("uid":"8e2f1c1a-0000-4000-8000-000000000000")", R"("resourceVersion":"7")"}) {
+    const auto refused = apply(
+        at("leases.coordination.k8s.io", "gone"),
+        fmt::format(
+            R"({{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{{"name":"gone",{}}}}})",
+            meant));
+    EXPECT_TRUE(refused.is(Errc::conflict)) << meant;
+    EXPECT_THAT(refusal_text(refused), HasSubstr("no existing object was found"));
+  }
+  EXPECT_THAT(refusal_text(get(at("leases.coordination.k8s.io", "gone"))), HasSubstr("NotFound"));
+}
+
 TEST_F(Writes, ApplyGivesUpWhatItNoLongerNames) {
   const ResourceName v1 = at("volumes.longhorn.io", "v1");
   const std::string head =
