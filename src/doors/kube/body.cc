@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "doors/kube/object_proto.h"
 #include "registry/refusal.h"
 
 namespace moor::doors::kube {
@@ -56,6 +57,10 @@ std::string media_type(const http::Request& request) {
 
 Answer<Body> read_object(const http::Request& request) {
   const std::string type = media_type(request);
+  if (type == kProtobuf) {
+    TRY(Json object, decode_object(request.body));
+    return Body{std::move(object), {}};
+  }
   if (!type.empty() && type != "application/json") return refuse_type(type);
   TRY(Body body, parse_body(request.body, "object"));
   if (!body.value.is_object()) return registry::refuse_bad_request("the body must be a JSON object");

@@ -18,7 +18,7 @@ inline constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protob
 
 // The media type without parameters, in lower case; empty when there is none.
 std::string media_type(const http::Request& request);
-// For POST and PUT: 415 unless JSON, 400 unless one JSON object.
+// For POST and PUT: 415 unless JSON (or protobuf of a kind that object_proto.h knows), 400 unless one object.
 registry::Answer<Body> read_object(const http::Request& request);
 // For DELETE: null when there is no body.
 registry::Answer<Body> read_delete_options(const http::Request& request);

@@ -125,13 +125,54 @@ http::Request request_of(Method method, std::string raw, std::string body, std::
   return request;
 }
 
+// Protobuf by hand: field(1, "x") is a string or message, number(5, 1) a varint.
+std::string number(int field, int value) {
+  return {static_cast<char>(field << 3), static_cast<char>(value)};
+}
+std::string field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+std::string envelope(const std::string& version, const std::string& kind, const std::string& message) {
+  return std::string("k8s\0", 4) + field(1, field(1, version) + field(2, kind)) + field(2, message) +
+         field(3, "");
+}
+
+TEST(Body, ObjectsOfTypedClientsComeAsProtobuf) {
+  const auto read = [](const std::string& bytes) {
+    return read_object(request_of(Method::post, "/x", bytes, "application/vnd.kubernetes.protobuf"));
+  };
+  const std::string metadata =
+      field(1, "team") + field(2, "") + field(8, "") + field(11, field(1, "a") + field(2, "b"));
+  const auto space =
+      read(envelope("v1", "Namespace", field(1, metadata) + field(2, "") + field(3, field(1, ""))));
+  ASSERT_TRUE(space.ok());
+  EXPECT_EQ(space->value, *parse_json(R"({"apiVersion":"v1","kind":"Namespace","spec":{},"status":{},
+      "metadata":{"name":"team","labels":{"a":"b"}}})"));
+  const std::string data = field(2, field(1, "k") + field(2, "v1")) + field(2, field(1, "e") + field(2, ""));
+  const auto secret =
+      read(envelope("v1", "Secret", field(1, field(1, "s")) + data + field(3, "Opaque") + number(5, 1)));
+  ASSERT_TRUE(secret.ok());
+  EXPECT_EQ(secret->value, *parse_json(R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},
+      "data":{"k":"djE=","e":""},"type":"Opaque","immutable":true})"));
+  const std::string renewed = field(1, "me") + number(2, 15) + field(4, number(1, 1) + number(2, 0));
+  const auto lease = read(envelope("coordination.k8s.io/v1", "Lease", field(2, renewed)));
+  ASSERT_TRUE(lease.ok());
+  EXPECT_EQ(lease->value, *parse_json(R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
+      "spec":{"holderIdentity":"me","leaseDurationSeconds":15,"renewTime":"1970-01-01T00:00:01.000000Z"}})"));
+  EXPECT_EQ(code_of(read(envelope("v1", "Pod", "")).error()), 415);
+  for (const std::string& bad :
+       {envelope("v1", "Namespace", field(1, field(1, "\xff"))), envelope("v1", "Namespace", number(1, 1)),
+        envelope("v1", "Namespace", "\x0a\x7f"), std::string("k8s\0\x0a\x7f", 6), std::string("k8s")})
+    EXPECT_EQ(code_of(read(bad).error()), 400);
+}
+
 TEST(Body, MediaTypesAreTakenAtTheirWord) {
   const auto code = [](std::string body, const char* type) {
     const auto read = read_object(request_of(Method::post, "/x", std::move(body), type));
     return read ? 200 : code_of(read.error());
   };
   EXPECT_EQ(code("{}", "application/json; charset=utf-8"), 200);
-  EXPECT_EQ(code("{}", "application/vnd.kubernetes.protobuf"), 415);
+  EXPECT_EQ(code("{}", "application/vnd.kubernetes.protobuf"), 400);
   EXPECT_EQ(code("{}", "application/yaml"), 415);
   EXPECT_EQ(code("[]", "application/json"), 400);
   EXPECT_EQ(code("{", "application/json"), 400);

@@ -29,6 +29,6 @@ MOOR_KIND(Namespace, .version = kVersion, .kind = "Namespace", .plural = "namesp
           .singular = "namespace", .short_names = {"ns"}, .namespaced = false, .name_rule = NameRule::label,
           .columns = {{.name = "Status", .path = ".status.phase", .description = "Active or Terminating."},
                       age_column()},
-          .subresources = {"finalize"}, .selectable_fields = {"status.phase"}, .strategic_patch = true)
+          .selectable_fields = {"status.phase"}, .strategic_patch = true)
 
 }  // namespace moor::model::core

@@ -64,6 +64,12 @@ Json access_modes_cell(const Json& object, Time) {
   return short_access_modes(object.find_path({"spec", "accessModes"}));
 }
 
+Json status_cell(const Json& object, Time) {
+  if (object.find_path({"metadata", "deletionTimestamp"}) != nullptr) return "Terminating";
+  const Json* phase = object.find_path({"status", "phase"});
+  return phase == nullptr ? Json("") : *phase;
+}
+
 Json claim_cell(const Json& object, Time) {
   const Json* claim = object.find_path({"spec", "claimRef"});
   if (claim == nullptr || !claim->is_object()) return "";
@@ -81,7 +87,7 @@ MOOR_KIND(
                 {.name = "Reclaim Policy",
                  .path = ".spec.persistentVolumeReclaimPolicy",
                  .description = "What happens when the claim is gone."},
-                {.name = "Status", .path = ".status.phase", .description = "Whether it is bound."},
+                {.name = "Status", .description = "Whether it is bound.", .cell = status_cell},
                 {.name = "Claim", .description = "Claim it is bound to.", .cell = claim_cell},
                 {.name = "StorageClass", .path = ".spec.storageClassName", .description = "Storage class."},
                 {.name = "Reason", .path = ".status.reason", .description = "Why it is in this state."},

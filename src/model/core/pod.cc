@@ -202,7 +202,6 @@ MOOR_KIND(
                  .priority = 1,
                  .cell = [](const Json& object,
                             Time) { return or_none(object, "status", "nominatedNodeName"); }}},
-    .subresources = {"binding", "eviction"},
     .selectable_fields = {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
                           "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
                           "status.nominatedNodeName"},
