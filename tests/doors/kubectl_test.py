@@ -4,10 +4,11 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from moord import DEADLINE, Server, find_kubectls, say, skip
+from moord import DEADLINE, Server, find_kubectls, say, skip, unpack_debian_kubectl
 
 NS = "longhorn-system"
 
@@ -94,8 +95,10 @@ def create(k):
     has(k.run("create", "-f", "-", objects=volume("bad", numberOfReplicas="three"), expect=1), "numberOfReplicas")
     k.run("create", "-f", "-", "--validate=warn", objects=volume("warned", sizzle=1))
     has(k.stderr, "Warning:", "spec.sizzle")
-    # From a file: `kubectl create namespace` of 1.33 sends protobuf, which gets a 415 here.
-    k.run("create", "-f", "-", objects={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    has(k.run("create", "namespace", "team"), "namespace/team created")  # protobuf from 1.33 on
+    has(k.run("create", "namespace", "team", expect=1), "AlreadyExists")
+    has(k.run("create", "secret", "generic", "keys", "-n", "team", "--from-literal=a=secret"), "secret/keys created")
+    assert k.json("get", "secret", "keys", "-n", "team")["data"] == {"a": "c2VjcmV0"}
     has(k.run("get", "ns"), "team", "Active", "longhorn-system", "default")
     named = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume",
              "metadata": {"generateName": "gen-", "namespace": NS}, "spec": {"size": "1073741824"}}
@@ -223,8 +226,9 @@ def describe_and_events(k):
     has(k.run("describe", "lhv", "v1", "-n", NS), "Name:", "v1", "Number Of Replicas", "Events:", "Degraded",
         "one replica is behind")
     has(k.run("events", "-n", NS), "Degraded", "Volume/v1", "one replica is behind")
-    if k.minor >= 28:  # 1.27 does not find a kind by its singular and group here
-        has(k.run("events", "-n", NS, "--for", "volume.longhorn.io/v1", "--types=Warning"), "Degraded")
+    # 1.27 takes no group here: what stands before the slash must be a resource's own name.
+    mine = "volume.longhorn.io/v1" if k.minor >= 28 else "lhv/v1"
+    has(k.run("events", "-n", NS, "--for", mine, "--types=Warning"), "Degraded")
     has(k.run("get", "events", "-n", NS), "LAST SEEN", "TYPE", "REASON", "Degraded")
     has(k.run("get", "events", "-n", NS, "--field-selector", "reason=Nothing") + k.stderr, "No resources found")
     has(k.run("describe", "pv", "pv1"), "pv1", "Retain", "driver.longhorn.io")
@@ -332,8 +336,122 @@ def access(k):
     has(k.run(*wrong, "get", "lhv", "-n", NS, expect=1), "You must be logged in to the server")
 
 
+def cluster_scoped(k):
+    """The same words on core kinds without a namespace, which kubectl knows by their Go types."""
+    pv = persistent_volume("cs")
+    has(k.run("apply", "--server-side", "-f", "-", objects=pv), "serverside-applied")
+    pv["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
+    has(k.run("apply", "--server-side", "--field-manager=other", "-f", "-", objects=pv, expect=1), "conflict",
+        ".spec.persistentVolumeReclaimPolicy")
+    has(k.run("diff", "--server-side", "-f", "-", objects=pv, expect=1), "+  persistentVolumeReclaimPolicy: Delete")
+    k.run("create", "-f", "-", objects={"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"rack": "r1"}}})
+    has(k.run("get", "nodes", "-l", "rack=r1", "-o", "name"), "node/n1")
+    has(k.run("get", "pv", "--field-selector", "metadata.name=cs", "-o", "jsonpath={.items[*].metadata.name}"), "cs")
+    assert k.run("get", "pv", "-o", "name", "--chunk-size=1") == k.run("get", "pv", "-o", "name")
+    for form, text in [("json", '[{"op":"add","path":"/metadata/labels","value":{"j":"1"}}]'),
+                       ("merge", '{"metadata":{"labels":{"m":"1"}}}'), ("strategic", '{"metadata":{"labels":{"s":"1"}}}')]:
+        has(k.run("patch", "pv", "cs", "--type=" + form, "-p", text), "patched")
+    assert k.json("get", "pv", "cs")["metadata"]["labels"] == {"j": "1", "m": "1", "s": "1"}
+    watch = k.start("get", "pv", "cs", "-w", "--output-watch-events")
+    assert watch.stdout.readline().split()[:2] == ["EVENT", "NAME"]
+    has(watch.stdout.readline(), "ADDED", "cs")
+    k.run("patch", "pv", "cs", "--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Available"}}')
+    has(watch.stdout.readline(), "MODIFIED", "cs", "Available")
+    watch.kill()
+    watch.communicate()
+    has(k.run("wait", "pv/cs", "--for=jsonpath={.status.phase}=Available", "--timeout=30s"), "condition met")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "",
+                                        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                                        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+    k.run("patch", "node", "n1", "--subresource=status", "--type=strategic", "-p", json.dumps(ready))
+    has(k.run("wait", "node/n1", "--for=condition=Ready", "--timeout=30s"), "condition met")
+    has(k.run("get", "nodes"), "n1", "Ready")
+    has(k.run("describe", "node", "n1"), "n1", "Ready")
+    has(k.run("label", "pv", "cs", "tier=gold"), "labeled")
+    has(k.run("annotate", "node", "n1", "note=hello"), "annotate")
+    editor = pathlib.Path(k.env["KUBE_EDITOR"])
+    editor.write_text("#!/bin/sh\nsed -i 's/tier: gold/tier: tin/' \"$1\"\n")
+    editor.chmod(0o700)
+    has(k.run("edit", "pv", "cs"), "persistentvolume/cs edited")
+    live = k.json("get", "pv", "cs")
+    assert live["metadata"]["labels"]["tier"] == "tin", live
+    live["metadata"]["finalizers"] = ["example.com/hold"]
+    has(k.run("replace", "-f", "-", objects=live), "replaced")
+    has(k.run("delete", "pv", "cs", "--wait=false"), '"cs" deleted')
+    has(k.run("get", "pv", "cs"), "Terminating")
+    waiting_for = k.start("wait", "pv/cs", "--for=delete", f"--timeout={DEADLINE}s")
+    k.run("patch", "pv", "cs", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    assert waiting_for.wait(DEADLINE) == 0, waiting_for.stderr.read()
+    for cascade in ["background", "foreground", "orphan"]:
+        uid = k.json("create", "-f", "-", objects=persistent_volume("owner"))["metadata"]["uid"]
+        child = persistent_volume("child-" + cascade)
+        child["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "PersistentVolume", "name": "owner", "uid": uid,
+                                                 "blockOwnerDeletion": True}]
+        k.run("create", "-f", "-", objects=child)
+        k.run("delete", "pv", "owner", "--cascade=" + cascade, f"--timeout={DEADLINE}s")
+        if cascade != "orphan":
+            k.run("wait", "pv/child-" + cascade, "--for=delete", f"--timeout={DEADLINE}s")
+    assert "ownerReferences" not in k.json("get", "pv", "child-orphan")["metadata"]
+    k.run("label", "pv", "child-orphan", "gone=soon")
+    assert k.run("delete", "pv", "-l", "gone=soon").count("deleted") == 1
+    assert k.run("auth", "can-i", "delete", "nodes").strip() == "yes"
+    has(k.run("explain", "node.status.conditions.lastHeartbeatTime"), "lastHeartbeatTime")
+
+
+def old_kubectl(k):
+    """Debian's 1.20 for what it can: it knows only /openapi/v2, so neither explain nor diff."""
+    unchecked = "--validate=false"
+    has(k.run("api-resources"), "volumes", "lhv", "persistentvolumes")
+    has(k.run("version"), "Server Version")
+    has(k.run("create", "-f", "-", unchecked, objects=volume("v1", {"app": "db"})), "volume.longhorn.io/v1 created")
+    has(k.run("create", "-f", "-", unchecked, objects=persistent_volume("pv1")), "persistentvolume/pv1 created")
+    has(k.run("create", "namespace", "team"), "namespace/team created")
+    for one in [volume("applied"), persistent_volume("pv-applied")]:
+        has(k.run("apply", "-f", "-", unchecked, objects=one), "created")
+        has(k.run("apply", "-f", "-", unchecked, objects=one), "unchanged")
+        one["metadata"]["labels"] = {"a": "b"}
+        has(k.run("apply", "-f", "-", unchecked, objects=one), "configured")
+    has(k.run("apply", "--server-side", unchecked, "-f", "-", objects=volume("ssa")), "serverside-applied")
+    has(k.run("get", "lhv", "-n", NS).splitlines()[0], "NAME", "STATE", "ROBUSTNESS")
+    has(k.run("get", "pv", "-o", "wide").splitlines()[0], "NAME", "CAPACITY", "VOLUMEMODE")
+    assert k.run("get", "lhv", "v1", "-n", NS, "-o", "jsonpath={.spec.size}") == "1073741824"
+    assert k.run("get", "lhv", "-n", NS, "-l", "app=db", "-o", "name").split() == ["volume.longhorn.io/v1"]
+    assert k.run("get", "lhv", "-n", NS, "--field-selector", "metadata.name=v1", "-o", "name").split() == ["volume.longhorn.io/v1"]
+    assert k.run("get", "lhv", "-n", NS, "-o", "name", "--chunk-size=1") == k.run("get", "lhv", "-n", NS, "-o", "name")
+    has(k.run("patch", "lhv", "v1", "-n", NS, "--type=merge", "-p", '{"spec":{"numberOfReplicas":1}}'), "patched")
+    has(k.run("patch", "lhv", "v1", "-n", NS, "--type=json", "-p",
+              '[{"op":"replace","path":"/spec/numberOfReplicas","value":2}]'), "patched")
+    has(k.run("patch", "pv", "pv1", "--type=strategic", "-p", '{"spec":{"storageClassName":"fast"}}'), "patched")
+    has(k.run("label", "lhv", "v1", "-n", NS, "tier=gold"), "labeled")
+    has(k.run("annotate", "pv", "pv1", "note=hello"), "annotated")
+    live = k.json("get", "lhv", "v1", "-n", NS)
+    live["spec"]["numberOfReplicas"] = 3
+    has(k.run("replace", unchecked, "-f", "-", objects=live), "replaced")
+    has(k.run("replace", unchecked, "-f", "-", objects=live, expect=1), "Conflict")
+    editor = pathlib.Path(k.env["KUBE_EDITOR"])
+    editor.write_text("#!/bin/sh\nsed -i 's/numberOfReplicas: [0-9]*/numberOfReplicas: 1/' \"$1\"\n")
+    editor.chmod(0o700)
+    has(k.run("edit", unchecked, "lhv", "v1", "-n", NS), "edited")
+    has(k.run("describe", "lhv", "v1", "-n", NS), "Name:", "v1", "Events:")
+    has(k.run("describe", "pv", "pv1"), "pv1", "Retain")
+    watch = k.start("get", "lhv", "v1", "-n", NS, "-w", "--output-watch-events")
+    assert watch.stdout.readline().split()[:2] == ["EVENT", "NAME"]
+    has(watch.stdout.readline(), "ADDED", "v1")
+    k.run("label", "lhv", "v1", "-n", NS, "seen=yes")
+    has(watch.stdout.readline(), "MODIFIED", "v1")
+    watch.kill()
+    watch.communicate()
+    assert k.run("auth", "can-i", "create", "volumes.longhorn.io", "-n", NS).strip() == "yes"
+    for cascade in ["background", "foreground", "orphan"]:
+        k.run("create", "-f", "-", unchecked, objects=volume("c-" + cascade))
+        has(k.run("delete", "lhv", "c-" + cascade, "-n", NS, "--cascade=" + cascade), "deleted")
+    k.run("delete", "lhv", "-l", "app=db", "-n", NS)
+    has(k.run("get", "lhv", "v1", "-n", NS, expect=1), "NotFound")
+    k.run("delete", "ns", "team", f"--timeout={DEADLINE}s")
+
+
 STEPS = [discovery, explain, create, get, apply_client_side, apply_server_side, patch, label_and_annotate,
-         edit_and_replace, describe_and_events, watching, waiting, access, deleting]
+         edit_and_replace, describe_and_events, watching, waiting, access, cluster_scoped, deleting]
 
 
 def token_config(server):
@@ -345,31 +463,50 @@ def token_config(server):
     return path
 
 
+def run_steps(version, path, steps, verbose):
+    """How many of the steps failed."""
+    failures = 0
+    with Server() as server:
+        pathlib.Path(server.state, "tokens.csv").write_text('view-token-0123456789,jane,1,"mooring:view"\n')
+        k = Kubectl(path, server)
+        k.token_config = token_config(server)
+        k.minor = int(version.split(".")[1])
+        for step in steps:
+            try:
+                step(k)
+                if verbose:
+                    say(f"ok   {version} {step.__name__}")
+            except Exception as problem:  # the next steps may still tell something
+                failures += 1
+                say(f"FAIL {version} {step.__name__}: {type(problem).__name__}: {problem}")
+        code = server.stop()
+        if code != 0 or server.rest_of_stdout:
+            failures += 1
+            say(f"FAIL {version}: the server ended with {code}, {server.rest_of_stdout!r}\n{server.log_text()}")
+    say(f"{version}: {len(steps)} groups, {failures} failures")
+    return failures
+
+
 def main():
+    """Without arguments all that is found; `kubectl_test.py 1.33` only the versions that begin so."""
+    wanted = sys.argv[1:]
     found = find_kubectls()
     if not found:
-        skip("no kubectl from 1.27 on")
-    wanted = sys.argv[1:]
+        say("skipped: no kubectl from 1.27 on")
     failures = 0
+    ran = 0
     for version, path in sorted(found.items()):
-        with Server() as server:
-            pathlib.Path(server.state, "tokens.csv").write_text('view-token-0123456789,jane,1,"mooring:view"\n')
-            k = Kubectl(path, server)
-            k.token_config = token_config(server)
-            k.minor = int(version.split(".")[1])
-            for step in STEPS:
-                try:
-                    step(k)
-                    if wanted:
-                        say(f"ok   {version} {step.__name__}")
-                except Exception as problem:  # the next steps may still tell something
-                    failures += 1
-                    say(f"FAIL {version} {step.__name__}: {type(problem).__name__}: {problem}")
-            code = server.stop()
-            if code != 0 or server.rest_of_stdout:
-                failures += 1
-                say(f"FAIL {version}: the server ended with {code}, {server.rest_of_stdout!r}\n{server.log_text()}")
-        say(f"{version}: {len(STEPS)} groups, {failures} failures so far")
+        if wanted and not any(version.startswith("v" + one) for one in wanted):
+            continue
+        failures += run_steps(version, path, STEPS, bool(wanted))
+        ran += 1
+    with tempfile.TemporaryDirectory(prefix="moord-kubectl-") as directory:
+        old = None if wanted and "1.20" not in wanted else unpack_debian_kubectl(directory)
+        if old:
+            failures += run_steps("v1.20", old, [old_kubectl], bool(wanted))
+            ran += 1
+    if ran == 0:
+        skip("no kubectl at all")
     sys.exit(1 if failures else 0)
 
 

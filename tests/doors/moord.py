@@ -129,6 +129,21 @@ def find_kubectls():
     return found
 
 
+def unpack_debian_kubectl(directory):
+    """Debian's own kubectl, fetched and unpacked (not installed: its file collides with others'); None without one."""
+    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+        say("skipped: no apt-get to fetch Debian's kubectl with")
+        return None
+    fetch = subprocess.run(["apt-get", "download", "-q", "kubernetes-client"], cwd=directory, capture_output=True, text=True,
+                           timeout=DEADLINE)
+    packages = list(pathlib.Path(directory).glob("kubernetes-client_*.deb"))
+    if fetch.returncode != 0 or not packages:
+        say(f"skipped: Debian's kubectl cannot be fetched: {fetch.stderr.strip()[-200:]}")
+        return None
+    subprocess.run(["dpkg", "-x", str(packages[0]), directory], check=True, timeout=DEADLINE)
+    return str(pathlib.Path(directory, "usr/bin/kubectl"))
+
+
 def say(text):
     print(text, flush=True)
 

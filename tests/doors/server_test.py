@@ -1,5 +1,6 @@
 """A real server: first start, identities, refusals, watches, restarts, metrics."""
 import concurrent.futures
+import http.client
 import json
 import os
 import pathlib
@@ -139,11 +140,19 @@ class Identity(OneServer):
     def test_wrong_token_is_refused_also_for_health(self):
         self.ask("GET", NODES, token="wrong-0123456789abcdef", code=401)
         self.ask("GET", "/healthz", token="wrong-0123456789abcdef", code=401)
+        self.assertIn("refused", self.server.log_text())
+        self.assertNotIn("wrong-0123456789abcdef", self.server.log_text())
+
+    def test_without_certificate_and_token_nothing_is_read_or_written(self):
+        for method, path, body in [("GET", NODES, None), ("POST", NODES, node("x")), ("DELETE", NODES + "/x", None)]:
+            answer = self.ask(method, path, body, token=None, code=401)[1]
+            self.assertEqual(answer["reason"], "Unauthorized")
 
     def test_view_reads_and_does_not_write(self):
         self.ask("GET", NODES, token="view-token-0123456789")
         answer = self.ask("POST", NODES, node("x"), token="view-token-0123456789", code=403)[1]
         self.assertIn('User "jane" cannot create resource "nodes"', answer["message"])
+        self.assertRegex(self.server.log_text(), r"audit user=jane role=view verb=create resource=nodes .*code=403")
         self.ask("GET", "/api/v1/secrets", token="view-token-0123456789", code=403)
         self.ask("GET", NODES, token="nobody-token-0123456789", code=403)
         self.ask("GET", "/apis", token="nobody-token-0123456789")
@@ -157,7 +166,22 @@ class Identity(OneServer):
         self.ask("PATCH", NODES + "/b/status", {"status": {"phase": "x"}}, token=mine, code=403,
                  headers={"Content-Type": "application/merge-patch+json"})
         self.ask("POST", VOLUMES, volume("by-node"), token=mine, code=403)
-        self.assertIn("user=system:node:a", self.server.log_text())
+        self.ask("DELETE", NODES + "/b", token=mine, code=403)
+        merge = {"Content-Type": "application/merge-patch+json"}
+        replicas = VOLUMES.replace("/volumes", "/replicas")
+        for name in ["a", "b"]:
+            replica = {"apiVersion": "longhorn.io/v1beta2", "kind": "Replica", "metadata": {"name": "r-" + name},
+                       "spec": {"nodeID": name, "volumeName": "v"}}
+            self.ask("POST", replicas, replica, code=201)
+        state = {"status": {"currentState": "running"}}
+        self.ask("PATCH", replicas + "/r-a/status", state, token=mine, headers=merge)
+        before = self.ask("GET", replicas + "/r-b")[1]
+        self.ask("PATCH", replicas + "/r-b/status", state, token=mine, headers=merge, code=403)
+        # Nor may it take the other's over.
+        self.ask("PATCH", replicas + "/r-b", {"spec": {"nodeID": "a"}}, token=mine, headers=merge, code=403)
+        self.assertEqual(self.ask("GET", replicas + "/r-b")[1], before)
+        lines = [line for line in self.server.log_text().splitlines() if "user=system:node:a" in line and "code=403" in line]
+        self.assertGreaterEqual(len(lines), 6)
 
     def test_reviews_answer_for_the_one_who_asks(self):
         def may(token, **attributes):
@@ -187,7 +211,8 @@ class Refusals(OneServer):
             ("POST", VOLUMES, "{", {"Content-Type": "application/json"}, 400),
             ("POST", VOLUMES, '{"a":"\xff"}'.encode("latin-1"), {"Content-Type": "application/json"}, 400),
             ("POST", VOLUMES, "[" * 5000, {"Content-Type": "application/json"}, 400),
-            ("POST", VOLUMES, "{}", {"Content-Type": "application/vnd.kubernetes.protobuf"}, 415),
+            ("POST", VOLUMES, "{}", {"Content-Type": "application/vnd.kubernetes.protobuf"}, 400),
+            ("POST", VOLUMES, b"k8s\0\x0a\x06\x0a\x01x\x12\x01y", {"Content-Type": "application/vnd.kubernetes.protobuf"}, 415),
             ("POST", VOLUMES, "a: b", {"Content-Type": "application/yaml"}, 415),
             ("POST", VOLUMES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}}, {}, 400),
             ("POST", VOLUMES, {**volume("x"), "spec": {"size": {}}}, {}, 422),
@@ -322,6 +347,29 @@ class Restarts(unittest.TestCase):
         run = subprocess.run([os.environ["MOORD"], "server", "--dir", "/nonexistent", "--listen", "0.0.0.0:0",
                               "--insecure-loopback"], capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(run.returncode, 1)
+
+    def test_monitoring_has_an_address_of_its_own(self):
+        with Server("--store", "memory", "--metrics-listen", "127.0.0.1:0") as server:
+            line = next(line for line in server.log_text().splitlines() if "serving metrics" in line)
+            host = line.split("url=http://")[1]
+            for path, code, part in [("/metrics", 200, "moor_store_revision"), ("/readyz", 200, "ok"), ("/healthz", 200, "ok"),
+                                     ("/api/v1/nodes", 404, ""), ("/", 404, "")]:
+                connection = http.client.HTTPConnection(host, timeout=DEADLINE)
+                connection.request("GET", path)
+                response = connection.getresponse()
+                self.assertEqual(response.status, code, path)
+                self.assertIn(part, response.read().decode())
+                connection.request("POST", path, "{}")
+                self.assertEqual(connection.getresponse().status, 405)
+                connection.close()
+            self.assertEqual(server.stop(), 0)
+
+    def test_discovery_names_only_what_is_served(self):
+        with Server("--store", "memory") as server:
+            token = server.admin_token
+            for path in ["/api/v1", "/apis/longhorn.io/v1beta2", "/apis/storage.k8s.io/v1"]:
+                for resource in server.request("GET", path, token=token)[2]["resources"]:
+                    self.assertIn(resource["name"].partition("/")[2], ("", "status"))
 
     def test_compare_and_swap_loses_no_update(self):
         writers, rounds = 8, 5

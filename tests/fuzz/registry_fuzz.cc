@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "model/kinds.h"
@@ -36,6 +37,28 @@ bool prepare(Json& object) {
 }
 
 }  // namespace
+
+void try_json(std::string_view bytes, Reached& reached) {
+  std::vector<std::string> duplicates;
+  JsonParseOptions tracking;
+  tracking.duplicates = &duplicates;
+  const auto plain = parse_json(bytes);
+  const auto tracked = parse_json(bytes, tracking);
+  MOOR_ASSERT(plain.ok() == tracked.ok(), "looking for duplicates changes nothing");
+  JsonParseOptions strict;
+  strict.allow_duplicate_keys = false;
+  MOOR_ASSERT(parse_json(bytes, strict).ok() == (plain.ok() && duplicates.empty()),
+              "strict means without duplicates");
+  if (!plain) return;
+  ++reached.parsed;
+  // 1.0 is written as 1 and is an integer from then on: texts are compared, not values.
+  const std::string text = to_text(*plain);
+  const auto again = parse_json(text);
+  MOOR_ASSERT(again.ok() && to_text(*again) == text, "what is written means what was read: {}", text);
+  const auto pretty = parse_json(to_pretty_text(*plain));
+  MOOR_ASSERT(pretty.ok() && *pretty == *again, "pretty text means the same: {}", text);
+  if (plain->is_object()) ++reached.applied;
+}
 
 void try_patch(std::string_view bytes, Reached& reached) {
   const auto texts = two_texts(bytes);

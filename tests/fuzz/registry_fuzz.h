@@ -1,5 +1,5 @@
-// Bodies of the registry's fuzz targets: patches, server-side apply, selectors. Each takes any bytes and
-// aborts when a promise is broken; `reached` tells a test that its inputs got past the parsers.
+// Bodies of the registry's fuzz targets: JSON, patches, server-side apply, selectors. Each takes any bytes
+// and aborts when a promise is broken; `reached` tells a test that its inputs got past the parsers.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ struct Reached {
   std::uint64_t applied = 0;
 };
 
+// One JSON text: what is read can be written and read again, and means the same.
+void try_json(std::string_view bytes, Reached& reached);
 // Two JSON texts, a document and a patch, with a line feed between them.
 void try_patch(std::string_view bytes, Reached& reached);
 // Two JSON texts, a live Pod and a configuration.

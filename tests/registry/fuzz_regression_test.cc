@@ -13,6 +13,11 @@ namespace {
 
 using Corpus = std::vector<std::string>;
 
+const Corpus kTexts = {
+    R"({"a":[1,-2,3.5,1e10,0.1],"b":{"c":null,"d":[true,false]},"e":"\u00e9\ud83d\ude00\n"})",
+    R"({"a":1,"a":2,"l":[{"k":1,"k":{}}]})",
+    R"([18446744073709551615,-9223372036854775808,1e308,-0,0.0])",
+};
 const Corpus kPatches = {
     "{\"metadata\":{\"name\":\"p\",\"labels\":{\"a\":\"1\"}}}\n{\"metadata\":{\"labels\":{\"a\":null,\"b\":"
     "\"2\"}}}",
@@ -77,6 +82,9 @@ void run(const Corpus& corpus, void (*target)(std::string_view, Reached&), int r
   EXPECT_GT(reached.applied, static_cast<std::uint64_t>(rounds) / 500);
 }
 
+TEST(Fuzz, JsonKeepsItsPromises) {
+  run(kTexts, try_json, 20'000);
+}
 TEST(Fuzz, PatchesKeepTheirPromises) {
   run(kPatches, try_patch, 20'000);
 }
