@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "base/assert.h"
 #include "base/timestamp.h"
 
 namespace moor::bench {
@@ -68,6 +71,37 @@ Duration cpu_time() {
     return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
   };
   return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+namespace {
+std::uint64_t status_bytes(pid_t process, std::string_view field) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field)) return std::strtoull(line.c_str() + field.size(), nullptr, 10) * 1024;
+  }
+  MOOR_UNREACHABLE("process {} has no {}", process, field);
+}
+}  // namespace
+
+std::uint64_t resident_bytes(pid_t process) {
+  return status_bytes(process, "VmRSS:");
+}
+
+std::uint64_t peak_resident_bytes(pid_t process) {
+  return status_bytes(process, "VmHWM:");
+}
+
+Duration cpu_time(pid_t process) {
+  // The sum that /proc/PID/stat shows in ticks of 10 ms, in nanoseconds.
+  clockid_t clock{};
+  timespec time{};
+  MOOR_ASSERT(clock_getcpuclockid(process, &clock) == 0 && clock_gettime(clock, &time) == 0,
+              "process {} is gone", process);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+std::string load_average() {
+  return first_line("/proc/loadavg");
 }
 
 Report::Report(std::string directory, std::string name, std::string title) {

@@ -2,6 +2,8 @@
 // the tool.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -32,6 +34,12 @@ double micros(Duration duration);
 std::uint64_t resident_bytes();
 // CPU time (user and system) of this process so far.
 Duration cpu_time();
+
+// The same of another process, all its threads; a bench's server is one. Asserts when it is gone.
+std::uint64_t resident_bytes(pid_t process);
+std::uint64_t peak_resident_bytes(pid_t process);
+Duration cpu_time(pid_t process);
+std::string load_average();
 
 // One benchmark run: every measurement becomes a line of raw JSON, every table a part of the page.
 class Report {

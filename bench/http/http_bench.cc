@@ -11,11 +11,10 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
-#include <fstream>
 
 #include "base/completion.h"
 #include "base/task_group.h"
+#include "bench/common/report.h"
 #include "http/certificates.h"
 #include "http/client.h"
 #include "http/server.h"
@@ -75,18 +74,11 @@ struct Ports {
 }
 
 double cpu_seconds(pid_t process) {
-  clockid_t clock{};
-  timespec time{};
-  if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &time) != 0) std::exit(1);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+  return bench::seconds(bench::cpu_time(process));
 }
 
 double resident_kib(pid_t process) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::strtod(line.c_str() + 6, nullptr);
-  }
-  return 0;
+  return static_cast<double>(bench::resident_bytes(process)) / 1024;
 }
 
 void measure_requests(pid_t server, std::uint16_t port, std::uint64_t total) {

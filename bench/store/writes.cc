@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/loop.h"
 #include "base/task_group.h"
-#include "bench/store/etcd_peer.h"
+#include "bench/common/etcd_peer.h"
 #include "bench/store/fill.h"
 #include "bench/store/sections.h"
 #include "store/embedded/embedded_store.h"

@@ -2,6 +2,8 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <set>
 
 #include "base/assert.h"
@@ -94,6 +96,11 @@ struct Handler {
   using view = bj::string_view;
 
   bj::value_stack stack;
+  // Duplicates are looked for by hashes first: one number per key of the objects that are open. Only a text
+  // in which two of them are equal is read again with the keys themselves.
+  bool watch = false;
+  bool suspicious = false;
+  std::vector<std::size_t> hashes;
   bool track = false;
   struct Level {
     bool is_object;
@@ -127,16 +134,18 @@ struct Handler {
   }
   bool on_object_end(std::size_t n, error_code&) {
     stack.push_object(n);
+    if (watch) compare_hashes(n);
     if (track) levels.pop_back();
     return true;
   }
   bool on_key_part(view part, std::size_t, error_code&) {
     stack.push_chars(part);
-    if (track) key.append(part.data(), part.size());
+    if (watch || track) key.append(part.data(), part.size());
     return true;
   }
   bool on_key(view part, std::size_t, error_code&) {
     stack.push_key(part);
+    if (watch) note_hash({part.data(), part.size()});
     if (track) note_key(part);
     return true;
   }
@@ -188,6 +197,21 @@ struct Handler {
   void begin_value() {
     if (track && !levels.empty() && !levels.back().is_object) ++levels.back().items;
   }
+  void note_hash(std::string_view part) {
+    if (key.empty()) {
+      hashes.push_back(std::hash<std::string_view>()(part));
+    } else {  // it came in parts, for its escapes
+      key.append(part);
+      hashes.push_back(std::hash<std::string_view>()(key));
+      key.clear();
+    }
+  }
+  void compare_hashes(std::size_t n) {  // of the object that ends here: the last n
+    const auto first = hashes.end() - static_cast<std::ptrdiff_t>(n);
+    std::sort(first, hashes.end());
+    suspicious = suspicious || std::adjacent_find(first, hashes.end()) != hashes.end();
+    hashes.erase(first, hashes.end());
+  }
   void note_key(view part) {
     key.append(part.data(), part.size());
     Level& level = levels.back();
@@ -219,11 +243,15 @@ std::string where(std::string_view text, std::size_t offset) {
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) {
+namespace {
+enum class Duplicates { ignore, suspect, name };
+
+Result<Json> parse(std::string_view text, const JsonParseOptions& options, Duplicates duplicate_keys) {
   bj::parse_options boost_options;
   boost_options.max_depth = options.max_depth;
   bj::basic_parser<Handler> parser(boost_options);
-  parser.handler().track = options.duplicates != nullptr || !options.allow_duplicate_keys;
+  parser.handler().watch = duplicate_keys == Duplicates::suspect;
+  parser.handler().track = duplicate_keys == Duplicates::name;
   boost::system::error_code error;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
   if (!error && !parser.done()) error = bj::error::incomplete;
@@ -231,6 +259,7 @@ Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) 
   if (error)
     return make_error(Errc::invalid,
                       fmt::format("not valid JSON at {}: {}", where(text, used), error.message()));
+  if (parser.handler().suspicious) return parse(text, options, Duplicates::name);
   auto& duplicates = parser.handler().duplicates;
   if (!options.allow_duplicate_keys && !duplicates.empty())
     return make_error(Errc::invalid,
@@ -239,6 +268,12 @@ Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) 
   Json json;
   JsonAccess::of(json) = parser.handler().stack.release();
   return json;
+}
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) {
+  const bool wanted = options.duplicates != nullptr || !options.allow_duplicate_keys;
+  return parse(text, options, wanted ? Duplicates::suspect : Duplicates::ignore);
 }
 
 std::string to_text(const Json& value) {
@@ -257,11 +292,27 @@ std::string to_pretty_text(const Json& value, int indent) {
   return out;
 }
 
+namespace {
+// Whether one of eight bytes is a control character, '"' or '\\'; all eight at once.
+bool needs_escape(const char* text) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101u;
+  constexpr std::uint64_t kHigh = 0x8080808080808080u;
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, text, sizeof bytes);
+  const auto below = [](std::uint64_t value, std::uint64_t limit) {  // any byte below it; limit <= 0x80
+    return (value - kOnes * limit) & ~value & kHigh;
+  };
+  return (below(bytes, 0x20) | below(bytes ^ (kOnes * '"'), 1) | below(bytes ^ (kOnes * '\\'), 1)) != 0;
+}
+}  // namespace
+
 void append_json_string(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   out.push_back('"');
   std::size_t plain = 0;  // start of the run that needs no escape
   for (std::size_t i = 0; i < text.size(); ++i) {
+    while (i + 8 <= text.size() && !needs_escape(text.data() + i)) i += 8;
+    if (i == text.size()) break;
     const auto c = static_cast<unsigned char>(text[i]);
     if (c >= 0x20 && c != '"' && c != '\\') continue;
     out.append(text, plain, i - plain);

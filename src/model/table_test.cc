@@ -86,7 +86,7 @@ TEST(Table, CoreKindsLookAsInKubernetes) {
       R"(["n","Ready,SchedulingDisabled","control-plane","<unknown>","v1.30.0","10.0.0.1","<none>",null,null,null])");
   EXPECT_EQ(row("v1", "PersistentVolume", R"({"metadata":{"name":"pv"},"spec":{"capacity":{"storage":"1Gi"},
       "accessModes":["ReadOnlyMany","ReadWriteOnce"],"claimRef":{"namespace":"a","name":"b"}}})"),
-            R"(["pv","1Gi","RWO,ROX",null,null,"a/b",null,null,"<unknown>",null])");
+            R"(["pv","1Gi","RWO,ROX",null,"","a/b",null,null,"<unknown>",null])");
   EXPECT_EQ(row("storage.k8s.io/v1", "StorageClass", R"({"metadata":{"name":"sc","annotations":{
       "storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"driver.longhorn.io"})"),
             R"x(["sc (default)","driver.longhorn.io",null,null,false,"<unknown>"])x");

@@ -13,7 +13,7 @@ class Crowd : public World {
   // Reads, adds one, writes with the version it read; again on conflict.
   static Task<Result<void>> increment(LocalRegistry& registry, ResourceName what, int times, int* conflicts) {
     for (int done = 0; done < times;) {
-      auto object = co_await registry.get(what, "");
+      Answer<Json> object = co_await registry.get(what, "");
       if (!object) co_return object.error().error;
       Json& spec = (*object)["spec"];
       spec["leaseTransitions"] = spec.get_int64("leaseTransitions").value_or(0) + 1;

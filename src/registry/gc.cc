@@ -98,7 +98,9 @@ std::vector<std::string> GarbageCollector::dependents_of(const Json& owner) cons
 }
 
 void GarbageCollector::notice(const store::Change& change) {
-  const JsonPtr before = change.before == nullptr ? nullptr : object_of(*change.before);
+  // What it was matters when it had owners or is gone; nearly every change is neither.
+  const bool look_back = change.before != nullptr && (change.after == nullptr || has_owner(*change.before));
+  const JsonPtr before = look_back ? object_of(*change.before) : nullptr;
   const JsonPtr after = change.after == nullptr ? nullptr : object_of(*change.after);
   if (after != nullptr) {
     const bool waits =

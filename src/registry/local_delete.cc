@@ -111,7 +111,7 @@ Task<Answer<Deleted>> LocalRegistry::remove(ResourceName what, DeleteOptions opt
     const store::ObjectPtr live = cache_.get(key);
     if (live == nullptr && !fresh) continue;
     if (live == nullptr) co_return refuse_not_found(kind, what.name);
-    if (object_of(*live) == nullptr) co_return make_error(Errc::corrupt, fmt::format("'{}' is damaged", key));
+    if (!live->readable) co_return make_error(Errc::corrupt, fmt::format("'{}' is damaged", key));
     auto deleted = co_await try_remove(what, live, options);
     if (deleted && *deleted) co_return std::move(**deleted);
     if (!deleted && (fresh || !deleted.is(Errc::conflict))) co_return deleted.error();
@@ -123,6 +123,7 @@ Task<LocalRegistry::Attempt<Deleted>> LocalRegistry::try_remove(ResourceName wha
                                                                 DeleteOptions options) {
   const model::KindInfo& kind = *what.kind;
   const JsonPtr before = object_of(*live);
+  recent_.keep(before, live->entry.value->size());
   CO_TRY_VOID(check_preconditions(what, *before, options));
   AdmissionRequest request =
       admission(AdmissionRequest::Operation::remove, what, what.name, options.identity, options.dry_run);
@@ -162,7 +163,7 @@ Task<Answer<Listed>> LocalRegistry::remove_collection(ResourceName what, ListOpt
     if (!each.uid) each.uid = metadata_text(*object, "uid");  // not one of the same name that came since
     auto deleted = co_await remove(std::move(one), std::move(each));
     if (!deleted && !deleted.is(Errc::not_found)) co_return deleted.error();
-    if (deleted) removed.items.push_back(std::make_shared<const Json>(std::move(deleted->object)));
+    if (deleted) removed.items.emplace_back(std::make_shared<const Json>(std::move(deleted->object)));
   }
   co_return removed;
 }

@@ -56,17 +56,16 @@ Task<Answer<void>> LocalRegistry::reach(std::string resource_version) {
   co_return Answer<void>();
 }
 
-Task<Answer<Json>> LocalRegistry::get(ResourceName what, std::string resource_version) {
+Task<Answer<Item>> LocalRegistry::get(ResourceName what, std::string resource_version) {
   CO_TRY_VOID(co_await reach(std::move(resource_version)));
   const store::ObjectPtr found = what.name.find('/') == std::string::npos
                                      ? cache_.get(key_of(*what.kind, what.space, what.name))
                                      : nullptr;
   if (found == nullptr) co_return refuse_not_found(*what.kind, what.name);
-  const JsonPtr object = object_of(*found);
-  if (object == nullptr)
+  if (!found->readable)
     co_return make_error(Errc::corrupt, fmt::format("the stored {} \"{}\" is damaged",
                                                     what.kind->qualified_resource(), what.name));
-  co_return *object;
+  co_return Item(found);
 }
 
 // The rarest term first: the others are only checked.
@@ -80,10 +79,9 @@ store::Interest LocalRegistry::interest_of(const Selection& selection) const {
 }
 
 void LocalRegistry::visit_selected(const Selection& selection,
-                                   const std::function<bool(const JsonPtr&)>& visit) const {
+                                   const std::function<bool(const store::ObjectPtr&)>& visit) const {
   const auto offer = [&](const store::ObjectPtr& cached) {
-    const JsonPtr object = object_of(*cached);
-    return object == nullptr || !selection.matches(*object) || visit(object);
+    return !selection.matches(*cached) || visit(cached);
   };
   if (selection.is_one_key()) {
     if (const store::ObjectPtr found = cache_.get(selection.place())) offer(found);
@@ -105,12 +103,6 @@ void end_page(Listed& listed, bool more, store::Revision revision, std::string l
   listed.remaining = remaining;
   listed.continue_token = encode_token({revision, std::move(last_key), remaining}, place);
 }
-
-std::string key_in(const Selection& selection, const Json& object) {
-  const Json* metadata = object.find("metadata");
-  return key_of(selection.kind(), metadata->get_string("namespace").value_or(""),
-                metadata->get_string("name").value_or(""));
-}
 }  // namespace
 
 Listed LocalRegistry::list_cached(const Selection& selection, std::size_t limit, std::string_view after,
@@ -118,8 +110,8 @@ Listed LocalRegistry::list_cached(const Selection& selection, std::size_t limit,
   Listed listed;
   listed.resource_version = std::to_string(cache_.revision());
   if (limit == 0) {
-    visit_selected(selection, [&](const JsonPtr& object) {
-      listed.items.push_back(object);
+    visit_selected(selection, [&](const store::ObjectPtr& object) {
+      listed.items.emplace_back(object);
       return true;
     });
     return listed;
@@ -128,9 +120,11 @@ Listed LocalRegistry::list_cached(const Selection& selection, std::size_t limit,
   bool more = false;
   // Counted once, on the first page; later pages subtract.
   const bool count = selection.is_everything() && !remaining;
-  const auto offer = [&](const JsonPtr& object) {
+  std::string last_key;
+  const auto offer = [&](const store::ObjectPtr& object) {
     if (listed.items.size() < limit) {
-      listed.items.push_back(object);
+      listed.items.emplace_back(object);
+      if (listed.items.size() == limit) last_key = object->entry.key;
       return true;
     }
     more = true;
@@ -141,15 +135,12 @@ Listed LocalRegistry::list_cached(const Selection& selection, std::size_t limit,
     visit_selected(selection, offer);
   } else {
     cache_.for_each_after(selection.place(), after, [&](const store::ObjectPtr& cached) {
-      const JsonPtr object = object_of(*cached);
-      return object == nullptr || !selection.matches(*object) || offer(object);
+      return !selection.matches(*cached) || offer(cached);
     });
   }
   if (count) remaining = past;
   if (!count && remaining) *remaining -= static_cast<std::int64_t>(listed.items.size());
-  if (more)
-    end_page(listed, true, cache_.revision(), key_in(selection, *listed.items.back()), remaining,
-             selection.place());
+  if (more) end_page(listed, true, cache_.revision(), std::move(last_key), remaining, selection.place());
   return listed;
 }
 
@@ -177,13 +168,13 @@ Task<Answer<Listed>> LocalRegistry::list_at(Selection selection, std::size_t lim
       }
       request.after = entry.key;
       const store::ObjectPtr cached = cache_.get(entry.key);
-      JsonPtr object =
-          cached != nullptr && cached->entry.revision == entry.revision ? object_of(*cached) : nullptr;
-      if (object == nullptr) {
-        CO_TRY(Json decoded, decode_stored(*entry.value, entry.revision));
-        object = std::make_shared<const Json>(std::move(decoded));
+      if (cached != nullptr && cached->entry.revision == entry.revision && cached->readable) {
+        if (selection.matches(*cached)) listed.items.emplace_back(cached);
+        continue;
       }
-      if (selection.matches(*object)) listed.items.push_back(std::move(object));
+      CO_TRY(Json decoded, decode_stored(*entry.value, entry.revision));
+      auto object = std::make_shared<const Json>(std::move(decoded));
+      if (selection.matches(*object)) listed.items.emplace_back(std::move(object));
     }
     more = page->more;
   }

@@ -11,7 +11,10 @@ LocalRegistry::LocalRegistry(Executor& executor, store::Store& store, Random& ra
       store_(store),
       random_(random),
       options_(std::move(options)),
-      cache_(executor, store, project, options_.cache) {}
+      cache_(
+          executor, store,
+          [this](store::CachedObject& cached) { recent_.keep(project(cached), cached.entry.value->size()); },
+          options_.cache) {}
 
 LocalRegistry::~LocalRegistry() = default;
 

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "registry/admission.h"
 #include "registry/projection.h"
+#include "registry/recent_objects.h"
 #include "registry/registry.h"
 #include "registry/selection.h"
 #include "store/cache/cache.h"
@@ -22,7 +23,6 @@
 namespace moor::registry {
 
 struct LocalRegistryOptions {
-  // The ring of recent changes holds decoded objects, some five times the size of the text that it counts.
   store::CacheOptions cache = {.hub = {.ring_bytes = 4u << 20}};
   // How long a call waits for the cache to reach a revision that the store already has.
   Duration wait_limit = std::chrono::seconds(10);
@@ -41,7 +41,7 @@ class LocalRegistry final : public Registry, public Reader {
   Task<Result<void>> catch_up();
 
   Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) override;
-  Task<Answer<Json>> get(ResourceName what, std::string resource_version) override;
+  Task<Answer<Item>> get(ResourceName what, std::string resource_version) override;
   Task<Answer<Listed>> list(ResourceName what, ListOptions options) override;
   Task<Answer<std::unique_ptr<Watcher>>> watch(ResourceName what, WatchOptions options) override;
   Task<Answer<Written>> update(ResourceName what, Json object, WriteOptions options) override;
@@ -76,7 +76,8 @@ class LocalRegistry final : public Registry, public Reader {
                                std::string after, std::optional<std::int64_t> remaining);
   Listed list_cached(const Selection& selection, std::size_t limit, std::string_view after,
                      std::optional<std::int64_t> remaining) const;
-  void visit_selected(const Selection& selection, const std::function<bool(const JsonPtr&)>& visit) const;
+  void visit_selected(const Selection& selection,
+                      const std::function<bool(const store::ObjectPtr&)>& visit) const;
   store::Interest interest_of(const Selection& selection) const;
 
   // writing (local_write.cc)
@@ -103,6 +104,7 @@ class LocalRegistry final : public Registry, public Reader {
   store::Store& store_;
   Random& random_;
   LocalRegistryOptions options_;
+  RecentObjects recent_;  // before the cache, which fills it
   store::Cache cache_;
   std::vector<Admission*> admissions_;
 };

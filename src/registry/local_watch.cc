@@ -41,8 +41,7 @@ class LocalWatcher final : public Watcher {
 
  private:
   bool is_in_view(const store::ObjectPtr& cached) const {
-    const JsonPtr object = cached == nullptr ? nullptr : object_of(*cached);
-    return object != nullptr && selection_.matches(*object);
+    return cached != nullptr && selection_.matches(*cached);
   }
 
   // What the change means to whoever sees only what the selectors let through.
@@ -54,14 +53,12 @@ class LocalWatcher final : public Watcher {
     event.resource_version = std::to_string(change.revision);
     if (is) {
       event.type = was ? Type::modified : Type::added;
-      event.object = object_of(*change.after);
+      event.object = Item(change.after);
     } else {
       // The last state that was in view, at the revision of the change: a watcher that goes on from it
       // misses nothing.
       event.type = Type::deleted;
-      Json last = *object_of(*change.before);
-      last["metadata"].set("resourceVersion", event.resource_version);
-      event.object = std::make_shared<const Json>(std::move(last));
+      event.object = Item(change.before, change.revision);
     }
     events.push_back(std::move(event));
   }
@@ -89,14 +86,12 @@ Task<Answer<std::unique_ptr<Watcher>>> LocalRegistry::watch(ResourceName what, W
   std::vector<WatchEvent> initial;
   if (from_now) {
     // Nothing runs between the subscription and this: the state and the changes after it fit together.
-    visit_selected(selection, [&initial](const JsonPtr& object) {
-      const Json* metadata = object->find("metadata");
-      initial.push_back(
-          {Type::added, object, std::string(metadata->get_string("resourceVersion").value_or("")), false});
+    visit_selected(selection, [&initial](const store::ObjectPtr& object) {
+      initial.push_back({Type::added, Item(object), std::to_string(object->entry.revision), false});
       return true;
     });
   }
-  if (options.send_initial_events) initial.push_back({Type::bookmark, nullptr, std::to_string(start), true});
+  if (options.send_initial_events) initial.push_back({Type::bookmark, Item(), std::to_string(start), true});
   auto watcher = std::make_unique<LocalWatcher>(std::move(selection), std::move(*subscription), start);
   watcher->begin_with(std::move(initial));
   co_return std::unique_ptr<Watcher>(std::move(watcher));

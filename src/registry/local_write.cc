@@ -307,6 +307,7 @@ Task<Answer<Written>> LocalRegistry::change(ResourceName what, Change wanted, Wr
       if (created) created->warnings = std::move(next.warnings);
       co_return created;
     }
+    recent_.keep(object, live->entry.value->size());  // whoever hears of the change compares with it
     auto next = decide(what, wanted, *object, options);
     if (!next) {
       if (!fresh && next.is(Errc::conflict)) continue;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/log.h"
 #include "registry/keys.h"
 
@@ -21,6 +24,43 @@ void add_owner_terms(const Json& metadata, std::vector<store::Term>& terms) {
   for (std::size_t i = 0; owners != nullptr && owners->is_array() && i < owners->size(); ++i) {
     if (const auto uid = owners->at(i).get_string("uid")) terms.push_back(owner_term(*uid));
   }
+}
+
+constexpr std::string_view kVersionField = R"("resourceVersion":")";
+constexpr std::string_view kMetadata = R"("metadata":{")";
+
+// Where a string literal that begins at `at` ends: the place after its closing quote.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] == '\\') ++at;
+  }
+  return at + 1;
+}
+
+// The place right after `"metadata":{` of the object itself, in valid JSON; 0 when the text is not as
+// encode_stored() writes it (spaces, no metadata, a resourceVersion in it): then it must be decoded.
+std::uint32_t find_mark(std::string_view text) {
+  int depth = 0;
+  std::uint32_t mark = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"') {
+      const bool metadata = depth == 1 && text.substr(at, kMetadata.size()) == kMetadata;
+      // Twice the same key, the last one counts: not a text of ours.
+      if (metadata && mark != 0) return 0;
+      if (metadata) mark = static_cast<std::uint32_t>(at + kMetadata.size() - 1);
+      if (mark != 0 && depth == 2 &&
+          text.substr(at, kVersionField.size() - 1).starts_with(R"("resourceVersion")"))
+        return 0;
+      at = skip_string(text, at);
+      continue;
+    }
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') return 0;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    ++at;
+  }
+  return mark;
 }
 
 }  // namespace
@@ -57,13 +97,13 @@ std::string encode_stored(Json& object) {
   return to_text(object);
 }
 
-void project(store::CachedObject& cached) {
+JsonPtr project(store::CachedObject& cached) {
   const model::KindInfo* kind = split_key(cached.entry.key).kind;
-  if (kind == nullptr) return;
+  if (kind == nullptr) return nullptr;
   auto decoded = decode_stored(*cached.entry.value, cached.entry.revision);
   if (!decoded) {
     log_error("a stored object cannot be read", {{"key", cached.entry.key}, {"reason", decoded.error()}});
-    return;
+    return nullptr;
   }
   auto object = std::make_shared<const Json>(std::move(*decoded));
   const Json& metadata = *object->find("metadata");
@@ -74,11 +114,45 @@ void project(store::CachedObject& cached) {
     const std::string value = kind->field_value(*object, field);
     if (!value.empty()) cached.terms.push_back(field_term(field, value));
   }
-  cached.decoded = std::move(object);
+  cached.readable = true;
+  cached.mark = find_mark(*cached.entry.value);
+  cached.decoded = object;
+  return object;
 }
 
-JsonPtr object_of(const store::CachedObject& object) {
-  return std::static_pointer_cast<const Json>(object.decoded);
+JsonPtr object_of(const store::CachedObject& cached) {
+  if (!cached.readable) return nullptr;
+  if (auto held = cached.decoded.lock()) return std::static_pointer_cast<const Json>(held);
+  auto decoded = decode_stored(*cached.entry.value, cached.entry.revision);
+  if (!decoded) return nullptr;
+  auto object = std::make_shared<const Json>(std::move(*decoded));
+  cached.decoded = object;
+  return object;
+}
+
+void append_stored_text(std::string& out, const store::CachedObject& cached, store::Revision revision) {
+  const std::string_view text = *cached.entry.value;
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, revision);
+  out.append(text.substr(0, cached.mark));
+  out.append(kVersionField);
+  out.append(digits, end.ptr);
+  out.append("\",");
+  out.append(text.substr(cached.mark));
+}
+
+bool has_owner(const store::CachedObject& cached) {
+  return std::any_of(cached.terms.begin(), cached.terms.end(),
+                     [](const store::Term& term) { return term.index == kOwnerTerm; });
+}
+
+std::optional<std::string_view> label_of(const store::CachedObject& cached, std::string_view key) {
+  // A key has no '=' in it, so the first term from "key=" on is this label's or another's.
+  const store::Term first{kLabelTerm, fmt::format("{}=", key)};
+  const auto found = std::lower_bound(cached.terms.begin(), cached.terms.end(), first);
+  if (found == cached.terms.end() || found->index != kLabelTerm || !found->value.starts_with(first.value))
+    return std::nullopt;
+  return std::string_view(found->value).substr(first.value.size());
 }
 
 }  // namespace moor::registry

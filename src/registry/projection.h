@@ -1,5 +1,6 @@
-// What the cache keeps of a stored object: its Json, decoded once, and the terms by which selectors, the
-// garbage collector and watches find it. Pure.
+// What the cache keeps of a stored object: its text, and the terms by which selectors, the garbage collector
+// and watches find it. The Json is decoded when somebody asks, and shared while somebody holds it. Pure but
+// for that.
 #pragma once
 
 #include <memory>
@@ -8,19 +9,25 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "model/kind.h"
+#include "registry/item.h"
 #include "store/cache/object.h"
 
 namespace moor::registry {
-
-using JsonPtr = std::shared_ptr<const Json>;
 
 inline constexpr std::uint32_t kLabelTerm = 1;  // key=value
 inline constexpr std::uint32_t kOwnerTerm = 2;  // the owner's uid
 inline constexpr std::uint32_t kFieldTerm = 3;  // field=value, never with an empty value
 
-void project(store::CachedObject& object);
-// Null: the stored bytes are damaged, or no kind of ours lies at that key.
+// Answers what it decoded on the way: who keeps it for a moment spares the next reader the work.
+JsonPtr project(store::CachedObject& object);
+// Null: the stored bytes are damaged, or no kind of ours lies at that key. Decodes, unless somebody holds
+// what was decoded before.
 JsonPtr object_of(const store::CachedObject& object);
+// The stored text with a resourceVersion put in, without decoding it. Only where the object has a mark.
+void append_stored_text(std::string& out, const store::CachedObject& object, store::Revision revision);
+// By the terms.
+bool has_owner(const store::CachedObject& object);
+std::optional<std::string_view> label_of(const store::CachedObject& object, std::string_view key);
 
 store::Term label_term(std::string_view key, std::string_view value);
 store::Term owner_term(std::string_view uid);

@@ -22,6 +22,7 @@
 #include "base/task.h"
 #include "model/cause.h"
 #include "model/kind.h"
+#include "registry/item.h"
 #include "registry/selector.h"
 
 namespace moor::registry {
@@ -108,7 +109,7 @@ struct ListOptions {
 };
 
 struct Listed {
-  std::vector<std::shared_ptr<const Json>> items;
+  std::vector<Item> items;
   std::string resource_version;
   std::string continue_token;
   std::optional<std::int64_t> remaining;
@@ -124,7 +125,7 @@ struct WatchOptions {
 struct WatchEvent {
   enum class Type { added, modified, deleted, bookmark };
   Type type = Type::added;
-  std::shared_ptr<const Json> object;  // bookmark: none
+  Item object;  // bookmark: none
   std::string resource_version;
   bool initial_end = false;  // the bookmark that ends sendInitialEvents
 };
@@ -143,7 +144,7 @@ class Registry {
  public:
   virtual ~Registry() = default;
   virtual Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) = 0;
-  virtual Task<Answer<Json>> get(ResourceName what, std::string resource_version) = 0;
+  virtual Task<Answer<Item>> get(ResourceName what, std::string resource_version) = 0;
   virtual Task<Answer<Listed>> list(ResourceName what, ListOptions options) = 0;
   virtual Task<Answer<std::unique_ptr<Watcher>>> watch(ResourceName what, WatchOptions options) = 0;
   // Replaces; metadata.resourceVersion in the object, when there, must match.

@@ -56,4 +56,24 @@ bool Selection::matches(const Json& object) const {
   });
 }
 
+bool Selection::matches(const store::CachedObject& cached) const {
+  if (!cached.readable) return false;
+  const auto label = [&cached](std::string_view key) { return label_of(cached, key); };
+  if (!labels_.empty() && !labels_.matches(label)) return false;
+  const auto& wanted = fields_.requirements();
+  const auto is = [&](const FieldSelector::Requirement& requirement) {
+    const std::string& field = requirement.field;
+    const KeyParts parts = split_key(cached.entry.key);
+    if (field == "metadata.name") return parts.name == requirement.value;
+    if (field == "metadata.namespace") return parts.space == requirement.value;
+    // An empty value has no term.
+    if (is_indexed(*kind_, field) && !requirement.value.empty())
+      return cached.has(field_term(field, requirement.value));
+    return kind_->field_value(*object_of(cached), field) == requirement.value;
+  };
+  return std::all_of(wanted.begin(), wanted.end(), [&](const FieldSelector::Requirement& requirement) {
+    return is(requirement) == requirement.equal;
+  });
+}
+
 }  // namespace moor::registry

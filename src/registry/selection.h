@@ -16,6 +16,9 @@ class Selection {
   static Answer<Selection> make(const ResourceName& what, LabelSelector labels, FieldSelector fields);
 
   bool matches(const Json& object) const;
+  // The same for an object of the cache, by its key and terms: nothing is decoded, but for fields that have
+  // no index. False for one that cannot be read.
+  bool matches(const store::CachedObject& object) const;
   // A prefix that ends in '/', or one whole key.
   const std::string& place() const { return place_; }
   bool is_one_key() const { return place_.back() != '/'; }

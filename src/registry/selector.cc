@@ -158,8 +158,13 @@ Result<LabelSelector> LabelSelector::parse(std::string_view text) {
 }
 
 bool LabelSelector::matches(const Json* labels) const {
-  return std::all_of(requirements_.begin(), requirements_.end(), [labels](const Requirement& requirement) {
-    return holds(requirement, labels == nullptr ? std::nullopt : labels->get_string(requirement.key));
+  return matches(
+      [labels](std::string_view key) { return labels == nullptr ? std::nullopt : labels->get_string(key); });
+}
+
+bool LabelSelector::matches(const ValueOf& value_of) const {
+  return std::all_of(requirements_.begin(), requirements_.end(), [&](const Requirement& requirement) {
+    return holds(requirement, value_of(requirement.key));
   });
 }
 

@@ -1,6 +1,8 @@
 // Label and field selectors, as kubectl writes them and Kubernetes reads them. Plain values, pure functions.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +25,10 @@ class LabelSelector {
   // Errc::invalid with the place that is wrong. "" selects everything.
   static Result<LabelSelector> parse(std::string_view text);
   bool matches(const Json* labels) const;  // null, or not an object: no labels
-  std::string to_text() const;             // parse() reads it back
+  // The same for labels that lie elsewhere: absent means no such label.
+  using ValueOf = std::function<std::optional<std::string_view>(std::string_view key)>;
+  bool matches(const ValueOf& value_of) const;
+  std::string to_text() const;  // parse() reads it back
   bool empty() const { return requirements_.empty(); }
   const std::vector<Requirement>& requirements() const { return requirements_; }
 

@@ -201,7 +201,7 @@ class Crowd : public testing::Test {
       const Json patch = Json::object({{"status", state}});
       written = co_await registry->patch(status, registry::PatchType::merge, patch, options);
     } else if (action <= 6) {
-      auto live = co_await registry->get(what, "");
+      registry::Answer<Json> live = co_await registry->get(what, "");
       if (!live && !live.is(Errc::not_found)) co_return live.error();
       if (!live) co_return registry::Answer<void>();
       const Json wanted = without_nulls(body);
@@ -379,7 +379,7 @@ class Counting : public Crowd {
     const std::string own = fmt::format("writer-{}", writer);
     const ResourceName what = volume_named("counter");
     for (std::int64_t mine = 0; mine < kCountsEach;) {
-      auto object = co_await registry->get(what, "");
+      registry::Answer<Json> object = co_await registry->get(what, "");
       if (object) {
         Json& notes = (*object)["metadata"]["annotations"];
         mine = number_at(notes, own);
@@ -431,7 +431,7 @@ TEST_F(Counting, SixteenWritersLoseNoUpdateThroughTheDoor) {
   work.spawn(disturb(work.token()));
   const auto worked = block_on(loop_, work.join());
   ASSERT_TRUE(worked.ok()) << worked.error().message;
-  const auto final = block_on(loop_, clients[0]->get(volume_named("counter"), ""));
+  const registry::Answer<Json> final = block_on(loop_, clients[0]->get(volume_named("counter"), ""));
   ASSERT_TRUE(final.ok());
   const Json& notes = *final->find_path({"metadata", "annotations"});
   EXPECT_EQ(number_at(notes, "sum"), kCounters * kCountsEach);

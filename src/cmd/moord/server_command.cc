@@ -1,6 +1,7 @@
 #include "cmd/moord/server_command.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -51,6 +52,9 @@ struct Arguments {
 
 constexpr std::string_view kEtcd = "etcd=";
 constexpr Duration kStopGrace = 5s;
+// Old values kept for pages of long lists; watches go on from the cache's own ring.
+constexpr std::size_t kHistoryBytes = 8u << 20;
+constexpr int kLargeAllocation = 256 * 1024;
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
@@ -64,8 +68,12 @@ std::vector<std::string> split(std::string_view text) {
 
 Task<Result<std::unique_ptr<store::Store>>> open_store(Executor& executor, Arguments arguments) {
   if (arguments.store == "memory") co_return store::make_memory_store(executor);
-  if (arguments.store == "embedded")
-    co_return store::open_embedded_store(executor, std::filesystem::path(arguments.directory) / "store");
+  if (arguments.store == "embedded") {
+    store::EmbeddedOptions options;
+    options.journaled.history_bytes = kHistoryBytes;
+    co_return store::open_embedded_store(executor, std::filesystem::path(arguments.directory) / "store",
+                                         std::move(options));
+  }
   store::EtcdOptions options;
   options.endpoints = split(std::string_view(arguments.store).substr(kEtcd.size()));
   co_return co_await store::open_etcd_store(executor, std::move(options));
@@ -275,6 +283,9 @@ int run_server(const Arguments& arguments) {
   if (!level) return fail(level.error());
   configure_log(*level, arguments.log_format == "json" ? LogFormat::json : LogFormat::text);
   raise_file_limit();
+  // A list's text goes back to the system when it is sent. Left to itself the allocator takes such sizes from
+  // its heap after the first of them, where they leave holes that stay.
+  mallopt(M_MMAP_THRESHOLD, kLargeAllocation);
   Loop loop;
   CancelSource stop;
   const StopSignals signals(loop, [&stop](int signal) {

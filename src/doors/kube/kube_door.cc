@@ -164,8 +164,8 @@ Rendering KubeDoor::rendering_of(const Call& call) const {
 
 Task<KubeDoor::Reply> KubeDoor::get(Call& call) {
   std::string version(call.request.target.query.get("resourceVersion").value_or(""));
-  CO_TRY(const Json object, co_await env_.registry.get(call.route.name, std::move(version)));
-  co_return render_object(200, rendering_of(call), object);
+  CO_TRY(const registry::Item object, co_await env_.registry.get(call.route.name, std::move(version)));
+  co_return render_item(200, rendering_of(call), object);
 }
 
 Task<KubeDoor::Reply> KubeDoor::list(Call& call) {

@@ -88,6 +88,13 @@ http::Response render_object(int code, const Rendering& rendering, const Json& o
   return response;
 }
 
+http::Response render_item(int code, const Rendering& rendering, const registry::Item& item) {
+  if (rendering.form.form != Form::object) return render_object(code, rendering, *item);
+  std::string text;
+  item.append_text(text);
+  return json_response(code, std::move(text));
+}
+
 http::Response render_list(const Rendering& rendering, const registry::Listed& listed) {
   if (rendering.form.form == Form::table) {
     std::vector<const Json*> objects;
@@ -111,22 +118,24 @@ http::Response render_list(const Rendering& rendering, const registry::Listed& l
     if (partials)
       append_text(text, partial(*item));
     else
-      append_text(text, *item);
+      item.append_text(text);
   }
   text += "]}";
   return json_response(200, std::move(text));
 }
 
-http::SharedText EventTexts::text_of(const std::shared_ptr<const Json>& object) {
-  const auto found = kept_.find(object.get());
+http::SharedText EventTexts::text_of(const registry::Item& object) {
+  const Key key{object.identity(), object.revision()};
+  const auto found = kept_.find(key);
   if (found != kept_.end()) return found->second.text;
   if (order_.size() >= kMaxTexts) {
     kept_.erase(order_.front());
     order_.pop_front();
   }
-  Kept kept{object, shared(to_text(*object))};
-  order_.push_back(object.get());
-  return kept_.emplace(object.get(), std::move(kept)).first->second.text;
+  std::string text;
+  object.append_text(text);
+  order_.push_back(key);
+  return kept_.emplace(key, Kept{object, shared(std::move(text))}).first->second.text;
 }
 
 Json EventRenderer::bookmark(const registry::WatchEvent& event) const {

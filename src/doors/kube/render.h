@@ -3,9 +3,9 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,6 +23,7 @@ struct Rendering {
 
 http::Response render_object(int code, const Rendering& rendering, const Json& object,
                              const std::vector<std::string>& warnings = {});
+http::Response render_item(int code, const Rendering& rendering, const registry::Item& item);
 http::Response render_list(const Rendering& rendering, const registry::Listed& listed);
 
 // The text of objects that many watches send at once: rendered for the first, shared with the others. Bounded
@@ -30,15 +31,17 @@ http::Response render_list(const Rendering& rendering, const registry::Listed& l
 class EventTexts {
  public:
   static constexpr std::size_t kMaxTexts = 256;
-  http::SharedText text_of(const std::shared_ptr<const Json>& object);
+  http::SharedText text_of(const registry::Item& object);
 
  private:
   struct Kept {
-    std::shared_ptr<const Json> object;  // holds the address that the map finds it by
+    registry::Item object;  // holds the address that the map finds it by
     http::SharedText text;
   };
-  std::unordered_map<const Json*, Kept> kept_;
-  std::deque<const Json*> order_;
+  // An object that is gone is sent with its last text at a later revision.
+  using Key = std::pair<const void*, store::Revision>;
+  std::map<Key, Kept> kept_;
+  std::deque<Key> order_;
 };
 
 // The line that ends a watch which cannot go on.

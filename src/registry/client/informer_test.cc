@@ -25,7 +25,7 @@ class Flaky final : public Registry {
   Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) override {
     return inner_.create(std::move(where), std::move(object), std::move(options));
   }
-  Task<Answer<Json>> get(ResourceName what, std::string version) override {
+  Task<Answer<Item>> get(ResourceName what, std::string version) override {
     return inner_.get(std::move(what), std::move(version));
   }
   Task<Answer<Listed>> list(ResourceName what, ListOptions options) override {

@@ -75,12 +75,13 @@ Task<Answer<Written>> RemoteRegistry::patch(ResourceName what, PatchType type, J
   return write(request(http::Method::patch, target_of(what, query), &patch, content_type_of(type)));
 }
 
-Task<Answer<Json>> RemoteRegistry::get(ResourceName what, std::string resource_version) {
+Task<Answer<Item>> RemoteRegistry::get(ResourceName what, std::string resource_version) {
   http::Query query;
   if (!resource_version.empty()) query.add("resourceVersion", std::move(resource_version));
   CO_TRY(const http::Response response,
          co_await send(request(http::Method::get, target_of(what, query), nullptr, kJson)));
-  co_return object_in(response);
+  CO_TRY(Json object, object_in(response));
+  co_return Item(std::make_shared<const Json>(std::move(object)));
 }
 
 Task<Answer<Listed>> RemoteRegistry::list(ResourceName what, ListOptions options) {

@@ -25,7 +25,7 @@ class RemoteRegistry final : public Registry {
   static Result<std::unique_ptr<RemoteRegistry>> make(Loop& loop, RemoteOptions options);
 
   Task<Answer<Written>> create(ResourceName where, Json object, WriteOptions options) override;
-  Task<Answer<Json>> get(ResourceName what, std::string resource_version) override;
+  Task<Answer<Item>> get(ResourceName what, std::string resource_version) override;
   Task<Answer<Listed>> list(ResourceName what, ListOptions options) override;
   // The watcher ends with Errc::unavailable when the server ends the stream (it does so now and then): watch
   // again from progress().

@@ -99,7 +99,7 @@ class World : public testing::Test {
     const auto listed = wait(registry_.list(what, options));
     EXPECT_TRUE(listed.ok()) << (listed ? "" : listed.error().error.message);
     std::vector<std::string> result;
-    for (const JsonPtr& object : listed ? listed->items : std::vector<JsonPtr>())
+    for (const JsonPtr& object : listed ? listed->items : std::vector<Item>())
       result.push_back(metadata_text(*object, "name"));
     return result;
   }

@@ -20,13 +20,18 @@ struct Term {
 
 struct CachedObject {
   Entry entry;
-  std::vector<Term> terms;              // sorted, without repeats
-  std::shared_ptr<const void> decoded;  // whatever the projector wants to keep; may be null
+  std::vector<Term> terms;  // sorted, without repeats
+  // For the projector and those who know it: whether it could read the value, a place in the value that it
+  // wants to find again, and the decoded form for as long as somebody holds it. A decoded tree is several
+  // times as large as its text: the cache keeps the text only.
+  bool readable = false;
+  std::uint32_t mark = 0;
+  mutable std::weak_ptr<const void> decoded;
   bool has(const Term& term) const;
 };
 using ObjectPtr = std::shared_ptr<const CachedObject>;
 
-// Fills terms and decoded from the entry. Pure: the same entry gives the same result. Called once per write.
+// Fills all but the entry from the entry. Pure: the same entry gives the same result. Called once per write.
 using Projector = std::function<void(CachedObject& object)>;
 
 // One write as the cache saw it. Both sides are there, so that a watcher with a selector knows whether an

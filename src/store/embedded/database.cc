@@ -26,7 +26,7 @@ CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NU
 // burst.
 constexpr const char* kSettings =
     "PRAGMA synchronous=FULL; PRAGMA secure_delete=OFF; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;"
-    "PRAGMA cell_size_check=ON; PRAGMA cache_size=-16384; PRAGMA journal_size_limit=67108864;";
+    "PRAGMA cell_size_check=ON; PRAGMA cache_size=-4096; PRAGMA journal_size_limit=67108864;";
 
 constexpr const char* kWhatToDo =
     "; nothing was changed. `moord store check` lists the damage, `moord store import --force` restores an "

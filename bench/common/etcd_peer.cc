@@ -1,4 +1,4 @@
-#include "bench/store/etcd_peer.h"
+#include "bench/common/etcd_peer.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/assert.h"
-#include "bench/store/fill.h"
+#include "bench/common/content.h"
 #include "store/etcd/etcd.grpc.pb.h"
 
 namespace moor::bench {

@@ -1,0 +1,39 @@
+#include "bench/common/content.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/assert.h"
+
+namespace moor::bench {
+
+void append_noise(std::string& text, std::size_t seed, std::size_t size) {
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  while (text.size() < size) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    text.push_back(static_cast<char>('a' + state % 26));
+  }
+}
+
+std::string object_value(std::size_t number, std::size_t bytes) {
+  std::string text = fmt::format(R"({{"kind":"Snapshot","metadata":{{"name":"snap-{:07}"}},"pad":")", number);
+  append_noise(text, number, bytes - 2);
+  return text + "\"}";
+}
+
+Scratch::Scratch(const std::string& parent) {
+  std::filesystem::create_directories(parent);
+  path_ = parent + "/bench-XXXXXX";
+  MOOR_ASSERT(mkdtemp(path_.data()) != nullptr, "cannot make a directory below {}", parent);
+}
+
+Scratch::~Scratch() {
+  std::error_code ignored;  // a left-over scratch directory is no reason to fail a finished run
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace moor::bench
