@@ -61,8 +61,8 @@ void Cluster::stop_replicas() {
   }
 }
 
-std::unique_ptr<Server> Cluster::engine(int epoch, const std::vector<int>& members,
-                                        EngineOptions options) const {
+std::unique_ptr<Server> Cluster::begin_engine(int epoch, const std::vector<int>& members,
+                                              EngineOptions options) const {
   if (options.id.empty()) options.id = "e" + std::to_string(epoch);
   if (options.token.empty()) options.token = token_;
   std::vector<std::string> command{moorblk(),      "--log-level",
@@ -77,7 +77,7 @@ std::unique_ptr<Server> Cluster::engine(int epoch, const std::vector<int>& membe
   if (!options.token.empty()) command.insert(command.end(), {"--token-file", options.token});
   for (const int i : members) command.insert(command.end(), {"--replica", address(i) + ",name=" + name(i)});
   command.insert(command.end(), options.more.begin(), options.more.end());
-  return std::make_unique<Server>(std::move(command));
+  return std::make_unique<Server>(std::move(command), false);
 }
 
 std::string Cluster::image_of(int replica, int epoch) const {

@@ -27,6 +27,7 @@ class Cluster {
   void start_replica(int replica);
   void start_replicas();
   void kill_replica(int replica);
+  void signal_replica(int replica, int number) const { replicas_[replica]->signal(number); }
   // SIGTERM to all of them; each must end cleanly.
   void stop_replicas();
   bool is_running(int replica) const { return replicas_[replica] != nullptr; }
@@ -39,7 +40,13 @@ class Cluster {
     std::string start_wait = "5s";
     std::vector<std::string> more;  // further arguments
   };
-  std::unique_ptr<Server> engine(int epoch, const std::vector<int>& members, EngineOptions options) const;
+  std::unique_ptr<Server> engine(int epoch, const std::vector<int>& members, EngineOptions options) const {
+    auto made = begin_engine(epoch, members, std::move(options));
+    made->await_ready();
+    return made;
+  }
+  // Does not wait for it to serve.
+  std::unique_ptr<Server> begin_engine(int epoch, const std::vector<int>& members, EngineOptions options) const;
   std::unique_ptr<Server> engine(int epoch, const std::vector<int>& members) const {
     return engine(epoch, members, EngineOptions());
   }
