@@ -46,7 +46,8 @@ class Cluster {
     return made;
   }
   // Does not wait for it to serve.
-  std::unique_ptr<Server> begin_engine(int epoch, const std::vector<int>& members, EngineOptions options) const;
+  std::unique_ptr<Server> begin_engine(int epoch, const std::vector<int>& members,
+                                       EngineOptions options) const;
   std::unique_ptr<Server> engine(int epoch, const std::vector<int>& members) const {
     return engine(epoch, members, EngineOptions());
   }

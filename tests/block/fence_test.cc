@@ -1,5 +1,6 @@
-// Fencing with real processes: an engine that was stopped with requests in every socket buffer comes back after
-// another one has taken over, and nothing of it is applied or acknowledged; whoever is not the newest is refused.
+// Fencing with real processes: an engine that was stopped with requests in every socket buffer comes back
+// after another one has taken over, and nothing of it is applied or acknowledged; whoever is not the newest
+// is refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <libnbd.h>
@@ -74,8 +75,8 @@ TEST(Fencing, NothingOfAStoppedEngineIsAppliedOrAcknowledged) {
   Load old_load(old_model, seed, {3, 64, 0, 64u << 10, false, true});
   ASSERT_TRUE(old_load.connect(cluster.uri("old"))) << old_load.failure();
   old_load.run(for_a_while(200));
-  // First the replicas stop reading, so that requests pile up on the way to them; then the engine, so that they
-  // pile up on the way to it.
+  // First the replicas stop reading, so that requests pile up on the way to them; then the engine, so that
+  // they pile up on the way to it.
   for (int i = 0; i < Cluster::kReplicas; ++i) cluster.signal_replica(i, SIGSTOP);
   old_load.run(for_a_while(100));
   old_engine->signal(SIGSTOP);
