@@ -105,6 +105,8 @@ class Integrity : public ::testing::Test {
     std::string failure;
     EXPECT_TRUE(Load::read_all(cluster_.uri(), kSize, failure) == model_.now) << failure;
     load_.disconnect();
+    const Output memory = run(fmt::format("grep VmHWM /proc/{}/status", engine_->pid()));
+    fmt::print("engine: {}", memory.text);
     engine_->signal(SIGTERM);
     EXPECT_EQ(engine_->wait(), 0);
     cluster_.stop_replicas();
