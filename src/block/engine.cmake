@@ -13,7 +13,7 @@ moor_room(
 
 moor_test(
   NAME engine_test
-  SOURCES core/engine_test.cc core/engine_start_rule_test.cc
+  SOURCES core/engine_test.cc core/engine_start_test.cc core/engine_start_rule_test.cc
   DEPS block/engine_core)
 
 moor_test(

@@ -30,6 +30,7 @@ bool eventually(const std::function<bool()>& holds, int seconds = 20) {
 
 class DeviceTest : public ::testing::Test {
  protected:
+  static constexpr int kReplicas = 3;
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/fuse";
@@ -69,7 +70,7 @@ class DeviceTest : public ::testing::Test {
     return start(std::move(words));
   }
   void replicas() {
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kReplicas; ++i) {
       const std::string path = directory_ / ("r" + std::to_string(i));
       if (!std::filesystem::exists(path)) {
         ASSERT_EQ(run(moorblk() + " replica create " + path + " --size 64Mi").code, 0);
@@ -84,7 +85,7 @@ class DeviceTest : public ::testing::Test {
         "engine", "--volume",  "v",    "--epoch",   std::to_string(epoch), "--listen",
         socket(), "--confirm", "auto", "--control", directory_ / "v.ctl"};
     if (!export_id.empty()) words.insert(words.end(), {"--export-id", export_id});
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kReplicas; ++i) {
       const std::string name = "r" + std::to_string(i);
       words.insert(words.end(), {"--replica", "unix:" + (directory_ / name) + ".sock,name=" + name});
     }
@@ -130,7 +131,7 @@ class DeviceTest : public ::testing::Test {
 
   TemporaryDirectory directory_;
   std::vector<std::unique_ptr<Server>> servers_;
-  Server* replicas_[2] = {};
+  Server* replicas_[kReplicas] = {};
 };
 
 TEST_F(DeviceTest, CarriesAFileSystemAndIsRemovedCleanly) {
@@ -146,6 +147,27 @@ TEST_F(DeviceTest, CarriesAFileSystemAndIsRemovedCleanly) {
   EXPECT_EQ(run("ls " + mnt() + "/c && umount " + mnt()).code, 0);
   EXPECT_EQ(dev.wait(), 0);
   expect_nothing_left();
+}
+
+TEST_F(DeviceTest, CarriesAFileSystemOnThreeReplicas) {
+  replicas();
+  Server& served = engine(1, "");
+  ASSERT_FALSE(served.ready().empty());
+  Server& dev = device();
+  ASSERT_FALSE(dev.ready().empty());
+  use_as_file_system();
+  dev.signal(SIGTERM);
+  EXPECT_EQ(dev.wait(), 0);
+  served.signal(SIGTERM);
+  EXPECT_EQ(served.wait(), 0);
+  for (Server* replica : replicas_) {
+    replica->signal(SIGTERM);
+    EXPECT_EQ(replica->wait(), 0);
+  }
+  for (int i = 0; i < kReplicas; ++i) {
+    const Output checked = run(moorblk() + " replica check " + (directory_ / ("r" + std::to_string(i))));
+    EXPECT_EQ(checked.code, 0) << checked.text;
+  }
 }
 
 TEST_F(DeviceTest, TakesSectorsZeroesAndDiscards) {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <random>
 
-#include "support.h"
+#include "cluster.h"
 
 namespace moor::block::e2e {
 namespace {
@@ -20,70 +20,18 @@ namespace {
 constexpr std::uint64_t kBlock = 4096;
 constexpr std::uint64_t kBlocks = 2048;  // 8 MiB, two regions
 
-class EngineCluster : public ::testing::Test {
+class EngineCluster : public ::testing::Test, protected Cluster {
  protected:
-  static constexpr int kReplicas = 3;
-
+  EngineCluster() : Cluster("8Mi") {}
   void SetUp() override {
-    for (int i = 0; i < kReplicas; ++i) {
-      ASSERT_EQ(run(moorblk() + " replica create " + (directory_ / name(i)) + " --size 8Mi").code, 0);
-      start_replica(i);
-    }
+    ASSERT_NO_FATAL_FAILURE(create());
+    ASSERT_NO_FATAL_FAILURE(start_replicas());
   }
-  static std::string name(int replica) { return "r" + std::to_string(replica); }
-  std::string socket(int replica) const { return "unix:" + (directory_ / name(replica)) + ".sock"; }
-  std::string uri() const { return "nbd+unix:///v?socket=" + (directory_ / "v.sock"); }
-  std::string control() const { return moorblk() + " ctl " + (directory_ / "v.ctl") + " "; }
-
-  void start_replica(int i) {
-    replicas_[i] = std::make_unique<Server>(
-        std::vector<std::string>{moorblk(), "--log-level", "off", "replica", "serve", directory_ / name(i),
-                                 "--listen", socket(i), "--control", (directory_ / name(i)) + ".ctl"});
-    ASSERT_FALSE(replicas_[i]->ready().empty());
+  static EngineOptions at(const std::string& where) {
+    EngineOptions options;
+    options.where = where;
+    return options;
   }
-  void kill_replica(int i) {
-    replicas_[i]->signal(SIGKILL);
-    replicas_[i]->wait();
-  }
-  std::unique_ptr<Server> engine(int epoch, std::vector<int> members, const std::string& confirm = "auto",
-                                 const std::string& where = "v") {
-    std::vector<std::string> command{moorblk(),      "--log-level",
-                                     "off",          "engine",
-                                     "--volume",     "v",
-                                     "--epoch",      std::to_string(epoch),
-                                     "--engine-id",  "e" + std::to_string(epoch),
-                                     "--listen",     "unix:" + (directory_ / where) + ".sock",
-                                     "--control",    (directory_ / where) + ".ctl",
-                                     "--confirm",    confirm,
-                                     "--start-wait", "5s"};
-    for (const int i : members) {
-      command.emplace_back("--replica");
-      command.push_back(socket(i) + ",name=" + name(i));
-    }
-    return std::make_unique<Server>(std::move(command));
-  }
-  // The bytes of one replica, through an engine that has nothing else.
-  std::string image_of(int replica, int epoch) {
-    auto alone = engine(epoch, {replica}, "auto", "alone");
-    EXPECT_FALSE(alone->ready().empty());
-    const std::string path = directory_ / (name(replica) + ".img");
-    const Output copied = run("nbdcopy \"nbd+unix:///v?socket=" + (directory_ / "alone.sock") + "\" " + path);
-    EXPECT_EQ(copied.code, 0) << copied.text;
-    alone->signal(SIGTERM);
-    EXPECT_EQ(alone->wait(), 0);
-    return path;
-  }
-  void expect_equal_replicas(std::vector<int> members, int epoch) {
-    std::vector<std::string> images;
-    for (const int i : members) images.push_back(image_of(i, epoch++));
-    for (std::size_t i = 1; i < images.size(); ++i) {
-      const Output compared = run("cmp " + images[0] + " " + images[i]);
-      EXPECT_EQ(compared.code, 0) << compared.text;
-    }
-  }
-
-  TemporaryDirectory directory_;
-  std::unique_ptr<Server> replicas_[kReplicas];
 };
 
 // Writes numbered blocks with many in flight and remembers what was acknowledged.
@@ -204,6 +152,36 @@ TEST_F(EngineCluster, ServesRealClientsAndLeavesEqualReplicas) {
   expect_equal_replicas({0, 1, 2}, 2);
 }
 
+TEST_F(EngineCluster, CopiesConversionsAndMapsAgreeWithTheirSource) {
+  auto server = engine(1, {0, 1, 2});
+  ASSERT_FALSE(server->ready().empty());
+  const auto expect_done = [](const Output& output) { EXPECT_EQ(output.code, 0) << output.text; };
+  const std::string source = files() / "source";
+  const std::string back = files() / "back";
+  expect_done(run("truncate -s 8M " + source + " && dd if=/dev/urandom of=" + source +
+                  " bs=4096 seek=100 count=700 conv=notrunc status=none"));
+  const Output size = run("nbdinfo --size \"" + uri() + "\"");
+  EXPECT_EQ(size.text, "8388608\n");
+  for (const char* can : {"flush", "fua", "trim", "zero", "multi-conn", "cache"}) {
+    const Output answer = run(std::string("nbdinfo --can ") + can + " \"" + uri() + "\"");
+    EXPECT_EQ(answer.code, std::string(can) == "cache" ? 2 : 0) << can << ": " << answer.text;
+  }
+  expect_done(run("qemu-img convert -n -f raw -O raw " + source + " \"" + uri() + "\""));
+  expect_done(run("qemu-img compare -f raw -F raw " + source + " \"" + uri() + "\""));
+  const Output map = run("nbdinfo --map \"" + uri() + "\"");
+  expect_done(map);
+  const Output qemu_map = run("qemu-img map -f raw --output=json \"" + uri() + "\"");
+  EXPECT_NE(qemu_map.text.find("\"start\": 409600, \"length\": 2867200"), std::string::npos)
+      << "the data and nothing else is data: " << qemu_map.text << map.text;
+  expect_done(run("nbdcopy --connections=4 \"" + uri() + "\" " + back));
+  expect_done(run("cmp " + source + " " + back));
+  expect_done(run("nbdcopy --flush --destination-is-zero " + source + " \"" + uri() + "\""));
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  expect_equal_replicas({0, 1, 2}, 2);
+  expect_done(run("cmp " + source + " " + (files() / "r1.img")));
+}
+
 TEST_F(EngineCluster, GoesOnWhenAReplicaIsKilled) {
   auto server = engine(1, {0, 1, 2});
   Writer writer(uri());
@@ -269,9 +247,9 @@ TEST_F(EngineCluster, KeepsFlushedDataWhenEverythingIsKilled) {
 }
 
 TEST_F(EngineCluster, AStoppedEngineIsFencedForGood) {
-  auto old_engine = engine(1, {0, 1, 2}, "auto", "old");
+  auto old_engine = engine(1, {0, 1, 2}, at("old"));
   ASSERT_FALSE(old_engine->ready().empty());
-  const std::string old_uri = "nbd+unix:///v?socket=" + (directory_ / "old.sock");
+  const std::string old_uri = uri("old");
   Writer old_writer(old_uri);
   ASSERT_TRUE(old_writer.connected());
   old_writer.write_until(after(100), 1);
@@ -302,7 +280,7 @@ TEST_F(EngineCluster, AStoppedEngineIsFencedForGood) {
 TEST_F(EngineCluster, AnOlderEpochIsRefused) {
   auto server = engine(5, {0, 1, 2});
   ASSERT_FALSE(server->ready().empty());
-  auto older = engine(4, {0, 1, 2}, "auto", "older");
+  auto older = engine(4, {0, 1, 2}, at("older"));
   EXPECT_TRUE(older->ready().empty());
   EXPECT_EQ(older->wait(), 3);
   const Output io = run("qemu-io -f raw \"" + uri() + "\" -c \"write -P 1 0 4k\" -c flush");
@@ -320,7 +298,9 @@ TEST_F(EngineCluster, AnIsolatedEngineNeverAcknowledgesAlone) {
     return output;
   };
   auto confirmed = std::async(std::launch::async, [&] { return confirm("1"); });
-  auto server = engine(1, {0, 1, 2}, "control");
+  EngineOptions controlled;
+  controlled.confirm = "control";
+  auto server = engine(1, {0, 1, 2}, controlled);
   EXPECT_EQ(confirmed.get().code, 0);
   ASSERT_FALSE(server->ready().empty());
   Writer writer(uri());

@@ -12,11 +12,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 namespace moor::block::e2e {
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = std::filesystem::temp_directory_path() / "moorblk-XXXXXX";
+TemporaryDirectory::TemporaryDirectory(const std::string& parent) {
+  std::string name =
+      (parent.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(parent)) /
+      "moorblk-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) std::abort();
   path_ = name;
 }
@@ -26,7 +29,7 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Server::Server(std::vector<std::string> command) {
+Server::Server(std::vector<std::string> command, bool wait_for_it) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) std::abort();
   std::vector<char*> arguments;
@@ -40,20 +43,27 @@ Server::Server(std::vector<std::string> command) {
     ::_exit(127);
   }
   ::close(pipe[1]);
+  output_ = pipe[0];
+  if (wait_for_it) await_ready();
+}
+
+void Server::await_ready() {
+  if (output_ < 0) return;
   std::string line;
   char byte = 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (line.find('\n') == std::string::npos && std::chrono::steady_clock::now() < until) {
-    pollfd wait{pipe[0], POLLIN, 0};
+    pollfd wait{output_, POLLIN, 0};
     if (::poll(&wait, 1, 1000) <= 0) continue;
-    if (::read(pipe[0], &byte, 1) != 1) break;
+    if (::read(output_, &byte, 1) != 1) break;
     line.push_back(byte);
   }
-  ::close(pipe[0]);
+  ::close(std::exchange(output_, -1));
   if (line.starts_with("ready ")) ready_ = line.substr(6, line.size() - 7);
 }
 
 Server::~Server() {
+  if (output_ >= 0) ::close(output_);
   if (status_ != -1 || pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
@@ -61,6 +71,14 @@ Server::~Server() {
 
 void Server::signal(int number) const {
   ::kill(pid_, number);
+}
+
+bool Server::is_alive() {
+  if (status_ != -1) return false;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return true;
+  status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return false;
 }
 
 int Server::wait() {

@@ -9,7 +9,8 @@ namespace moor::block::e2e {
 // Removed with everything in it.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
+  // In `parent`; by default where temporary files are.
+  explicit TemporaryDirectory(const std::string& parent = "");
   ~TemporaryDirectory();
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
@@ -21,11 +22,15 @@ class TemporaryDirectory {
 // A child process that prints a line "ready …" on its standard output. Killed, if need be, with this object.
 class Server {
  public:
-  explicit Server(std::vector<std::string> command);
+  // Waits for that line, or leaves it to await_ready(): several can then begin at once.
+  explicit Server(std::vector<std::string> command, bool wait_for_it = true);
   ~Server();
+  void await_ready();
   // What stood behind "ready "; empty if it ended instead.
   const std::string& ready() const { return ready_; }
   int pid() const { return pid_; }
+  // Neither ended nor waited for.
+  bool is_alive();
   void signal(int number) const;
   // The exit code, or 128 + the signal. -1: still running after ten seconds.
   int wait();
@@ -33,6 +38,7 @@ class Server {
  private:
   int pid_ = -1;
   int status_ = -1;
+  int output_ = -1;
   std::string ready_;
 };
 

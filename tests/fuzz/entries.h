@@ -14,5 +14,6 @@ void nbd_server(Input input);
 void nbd_client(Input input);
 void peer_wire(Input input);
 void control(Input input);
+void metadata(Input input);  // the files of a replica: volume.meta, maps, sums, dirty log
 
 }  // namespace moor::block::fuzz

@@ -88,10 +88,12 @@ std::vector<std::string> control_seeds() {
 }
 
 std::vector<Target> targets() {
-  return {{"nbd_server", nbd_server, server_seeds()},
-          {"nbd_client", nbd_client, client_seeds()},
-          {"peer_wire", peer_wire, peer_seeds()},
-          {"control", control, control_seeds()}};
+  return {
+      {"nbd_server", nbd_server, server_seeds()},
+      {"nbd_client", nbd_client, client_seeds()},
+      {"peer_wire", peer_wire, peer_seeds()},
+      {"control", control, control_seeds()},
+      {"metadata", metadata, {std::string(9, '\0'), std::string("\x0c\x00\x02\x20\x00\x04\x40\x01\x80", 9)}}};
 }
 
 void feed(Entry entry, const std::string& text) {
@@ -140,7 +142,7 @@ TEST_P(Fuzz, KeptInputsAndDamagedStreamsAreHarmless) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, ::testing::Values(0, 1, 2, 3),
+INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, ::testing::Values(0, 1, 2, 3, 4),
                          [](const auto& chosen) { return std::string(targets().at(chosen.param).name); });
 
 }  // namespace

@@ -1,17 +1,14 @@
 // Real processes, real kills, real file systems. MOOR_KILL_ROUNDS and MOOR_POWER_ROUNDS scale the runs
 // (tools/store_soak).
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <random>
 
+#include "../support/loop_file_system.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "store/embedded/testing/temporary_directory.h"
@@ -62,61 +59,17 @@ TEST(Durability, KilledWritersLoseNothingAcknowledged) {
   EXPECT_GT(witness.events(), witness.acknowledged());
 }
 
-// A file system of its own on a loop device, in a mount namespace of this process: however the test ends,
-// nothing stays.
-class FileSystem {
- public:
-  FileSystem(const fs::path& place, std::string type)
-      : image_(place / "image"), mounted_(place / "mounted"), type_(type) {}
-  ~FileSystem() {
-    if (is_mounted_) umount2(mounted_.c_str(), MNT_DETACH);
-  }
-  const fs::path& path() const { return mounted_; }
-
-  bool make() {
-    fs::create_directory(mounted_);
-    return run(fmt::format("truncate -s 400M '{0}' && mkfs.{1} -q {2} '{0}'", image_.string(), type_,
-                           type_ == "ext4" ? "-F" : "-f"));
-  }
-  bool mount() {
-    is_mounted_ =
-        run(fmt::format("mount -t {} -o loop '{}' '{}'", type_, image_.string(), mounted_.string()));
-    return is_mounted_;
-  }
-  // The power is gone: nothing that was not synced reaches the device any more.
-  bool shut_down() {
-    constexpr unsigned long kShutdown = _IOR('X', 125, std::uint32_t);  // the same for ext4 and xfs
-    std::uint32_t without_flushing_the_log = 2;
-    const int descriptor = open(mounted_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool done = descriptor >= 0 && ioctl(descriptor, kShutdown, &without_flushing_the_log) == 0;
-    if (descriptor >= 0) close(descriptor);
-    return done;
-  }
-  bool unmount() {
-    is_mounted_ = umount2(mounted_.c_str(), 0) != 0;
-    return !is_mounted_;
-  }
-
- private:
-  static bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
-  fs::path image_;
-  fs::path mounted_;
-  std::string type_;
-  bool is_mounted_ = false;
-};
-
 class PowerLoss : public testing::TestWithParam<const char*> {};
 
 TEST_P(PowerLoss, LosesNothingAcknowledged) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to mount a file system and shut it down";
-  ASSERT_EQ(unshare(CLONE_NEWNS), 0);
-  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+  if (!testing_support::private_mounts())
     GTEST_SKIP() << "mounts cannot be made private here (the root is no mount point, as in a chroot)";
   const std::uint64_t seed = some_seed();
   SCOPED_TRACE(fmt::format("MOOR_SEED={}", seed));
   SeededRandom random(seed);
   TemporaryDirectory temporary;
-  FileSystem file_system(temporary.path(), GetParam());
+  testing_support::LoopFileSystem file_system(temporary.path(), GetParam());
   if (!file_system.make() || !file_system.mount())
     GTEST_SKIP() << "no " << GetParam() << " on a loop device here";
   const fs::path directory = file_system.path() / "store";

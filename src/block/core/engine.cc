@@ -253,8 +253,8 @@ std::optional<Instant> Machine::next_wake() const {
 }
 
 bool Machine::wants_requests() const {
-  return payload_bytes_ < config_.soft_bytes &&
-         operations_.in_use() + held_requests_.size() < config_.max_operations / 2;
+  const std::uint64_t most = acknowledging() && hold_ == 0 ? config_.soft_bytes : config_.stalled_bytes;
+  return payload_bytes_ < most && operations_.in_use() + held_requests_.size() < config_.max_operations / 2;
 }
 
 std::string Machine::detail() const {

@@ -76,7 +76,10 @@ struct Config {
   Instant clear_interval = std::chrono::seconds(30);     // between clearings of cold dirty regions; 0: never
   Instant freeze_limit = std::chrono::seconds(60);       // a freeze thaws by itself after this
   std::uint32_t max_operations = 1024;                   // admitted at once; above: refused with ENOMEM
-  std::uint64_t soft_bytes = 64ull << 20;                // payload held; above: wants_requests() is false
+  // Payload held, of reads too; above: wants_requests() is false. While writes cannot be acknowledged the
+  // second one holds, so that those that wait do not keep reads out at once.
+  std::uint64_t soft_bytes = 4ull << 20;
+  std::uint64_t stalled_bytes = 64ull << 20;
 };
 
 // ---- clients ----

@@ -9,6 +9,11 @@ namespace moor::block::engine {
 
 namespace {
 
+// What a request keeps in memory until it is answered.
+std::uint64_t held_bytes(const ClientRequest& request) {
+  return request.op == ClientOp::read ? request.length : request.payload.size();
+}
+
 bool changes(ClientOp op) {
   return op == ClientOp::write || op == ClientOp::trim || op == ClientOp::write_zeroes;
 }
@@ -40,7 +45,7 @@ PeerRequest peer_request(const Operation& operation) {
 void Machine::handle(ClientRequested&& event) {
   if (held(event.request)) {
     if (held_requests_.size() >= config_.max_operations) return reply(event.request, ENOMEM);
-    payload_bytes_ += event.request.payload.size();
+    payload_bytes_ += held_bytes(event.request);
     held_requests_.push_back(std::move(event.request));
     return;
   }
@@ -55,7 +60,7 @@ void Machine::handle(ClientClosed&& event) {
   });
   std::erase_if(held_requests_, [&](const ClientRequest& request) {
     if (request.connection != event.connection) return false;
-    payload_bytes_ -= request.payload.size();
+    payload_bytes_ -= held_bytes(request);
     return true;
   });
 }
@@ -78,7 +83,7 @@ void Machine::admit_held() {
     if (held(request)) {
       still.push_back(std::move(request));
     } else {
-      payload_bytes_ -= request.payload.size();
+      payload_bytes_ -= held_bytes(request);
       admit(std::move(request));
     }
   }
@@ -103,7 +108,7 @@ void Machine::admit(ClientRequest request) {
   Operation& operation = operations_.open(OpKind::client, now_);
   operation.client = std::move(request);
   operation.changes_data = changes(operation.client.op);
-  payload_bytes_ += operation.client.payload.size();
+  payload_bytes_ += held_bytes(operation.client);
   if (operation.client.op == ClientOp::flush) operation.client.length = 0;
   if (needs_all(operation.client.op)) ++changes_in_flight_;
   if (operation.changes_data) {
@@ -196,9 +201,9 @@ void Machine::finish(Operation& operation, std::uint32_t error) {
   stats.latency.add(now_ - operation.arrived);
   stats.bytes += error == 0 ? operation.client.length : 0;
   stats.errors += error != 0 ? 1 : 0;
+  payload_bytes_ -= held_bytes(operation.client);
   if (needs_all(operation.client.op)) {
     --changes_in_flight_;
-    payload_bytes_ -= operation.client.payload.size();
     reply(operation.client, error);
   } else {
     reply(operation.client, error, error == 0 ? std::move(operation.client.payload) : Slice{},

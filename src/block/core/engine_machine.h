@@ -299,6 +299,7 @@ class Machine {
   bool overdue_ = false;    // a window has passed with no answer at all
   Instant gather_deadline_{0};
   std::optional<StartPlan> plan_;
+  std::vector<std::uint64_t> start_dirty_;  // reported by anyone since the start began; ascending
   bool fresh_export_ = false;
   Resync resync_;
 

@@ -32,6 +32,12 @@ bool Machine::awaited(const Member& member) const {
 void Machine::member_answered(MemberIndex index) {
   if (nobody_yet_ && overdue_) gather_deadline_ = now_ + config_.start_wait;
   nobody_yet_ = false;
+  // Until the start is complete the union only grows (decision 0100): its reporter may be lost after its
+  // regions were copied to a member that had answered clean.
+  const std::vector<std::uint64_t>& dirty = members_[index].answer.dirty;
+  start_dirty_.insert(start_dirty_.end(), dirty.begin(), dirty.end());
+  std::sort(start_dirty_.begin(), start_dirty_.end());
+  start_dirty_.erase(std::unique(start_dirty_.begin(), start_dirty_.end()), start_dirty_.end());
   // It was out while the others went on: what it says may change who is the source.
   if (stage_ != Stage::gathering) {
     note(false, fmt::format("{} has answered late", members_[index].config.name));
@@ -116,7 +122,7 @@ bool Machine::make_plan() {
     if (member.link == Link::up) candidate.answer = member.answer;
     candidates.push_back(std::move(candidate));
   }
-  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id});
+  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id, start_dirty_});
   if (!plan_) {
     // Only members that are not in sync have answered. Using one of them needs a person (S36).
     if (!overdue_) note(true, "no member that is in sync has answered");
@@ -202,6 +208,7 @@ void Machine::serve() {
   MOOR_ASSERT(rw != 0 && !proposal_);
   stage_ = Stage::serving;
   resync_.active = false;
+  start_dirty_ = {};
   held_under_ = 0xff;
   clear_at_ = now_ + config_.clear_interval;
   PeerRequest request;

@@ -222,13 +222,16 @@ std::optional<StartPlan> plan_start(const StartQuestion& question) {
   plan.source = choose_source(members);
   align_chains(question, members, plan);
 
-  std::set<std::uint64_t> regions;
+  std::set<std::uint64_t> regions(question.reported_dirty.begin(), question.reported_dirty.end());
   for (const Candidate* member : members) {
     plan.stay.push_back(member->index);
     regions.insert(member->answer->dirty.begin(), member->answer->dirty.end());
   }
   std::sort(plan.stay.begin(), plan.stay.end());
-  plan.resync.assign(regions.begin(), regions.end());
+  const std::uint64_t size = answer_of(question, plan.source).size;
+  for (const std::uint64_t region : regions) {
+    if (region < (size + kRegionSize - 1) / kRegionSize) plan.resync.push_back(region);
+  }
   decide_membership(question, plan);
   return plan;
 }

@@ -42,6 +42,9 @@ struct StartQuestion {
   InSync in_sync = InSync::grant;
   const std::vector<Candidate>& candidates;
   const std::string& fresh_export_id;
+  // Regions that any member has reported since this engine began its start, lost members too: what one of
+  // them made dirty may have been copied to another that answered clean.
+  const std::vector<std::uint64_t>& reported_dirty;
 };
 
 // Nothing when no in-sync member has answered.

@@ -15,6 +15,7 @@ struct Case {
   Membership grant;
   std::vector<Candidate> candidates;
   InSync in_sync = InSync::grant;
+  std::vector<std::uint64_t> reported_dirty;
 
   Candidate& member(const std::string& name, MemberMode mode = MemberMode::rw) {
     grant.members[name] = mode;
@@ -26,7 +27,7 @@ struct Case {
   }
   HelloAnswer& answers(const std::string& name, Epoch served, Generation generation = 5) {
     HelloAnswer& answer = member(name).answer.emplace();
-    answer.size = 1 << 20;
+    answer.size = 64 << 20;
     answer.served = served;
     answer.wrote = 1;
     answer.generation = generation;
@@ -35,7 +36,8 @@ struct Case {
   std::optional<StartPlan> plan() {
     grant.generation = 5;
     grant.export_id = "old";
-    return plan_start({grant, in_sync, candidates, "fresh"});
+    static const std::string fresh = "fresh";
+    return plan_start({grant, in_sync, candidates, fresh, reported_dirty});
   }
 };
 

@@ -436,6 +436,95 @@ TEST_F(EngineTest, ASilentMemberCountsAsLost) {
   EXPECT_EQ(proposals_[0].next.members.at("b"), MemberMode::err);
 }
 
+TEST_F(EngineTest, AsksForNoMoreRequestsWhileItHoldsEnough) {
+  begin();
+  constexpr std::uint32_t kMebibyte = 1u << 20;
+  for (std::uint64_t i = 0; i < 3; ++i) client(ClientOp::write, i * kMebibyte, kMebibyte, i);
+  EXPECT_TRUE(engine_->wants_requests());
+  client(ClientOp::read, 8 * kMebibyte, kMebibyte, 9);  // its answer will take memory too
+  EXPECT_FALSE(engine_->wants_requests());
+  answer(0);
+  answer(1);
+  EXPECT_TRUE(engine_->wants_requests());
+  // Writes that wait for the Grant must not keep reads out.
+  client(ClientOp::write, 16 * kMebibyte, 2 * kMebibyte, 10);
+  EXPECT_FALSE(engine_->wants_requests());
+  lose(1);
+  EXPECT_TRUE(engine_->wants_requests());
+}
+
+TEST_F(EngineTest, AnAddedMemberTakesWritesOnceTheGrantCallsItWo) {
+  begin();
+  MemberConfig added;
+  added.name = "z";
+  feed(Commanded{1, AddMember{added}});
+  ASSERT_EQ(asked_, (std::vector<MemberIndex>{2}));
+  client(ClientOp::write, 0, 4096, 1);
+  EXPECT_EQ(sent_to(2), 0u);
+  HelloAnswer hello;
+  hello.size = 64 << 20;
+  feed(PeerConnected{2, sessions_[2], hello});  // it stores that it is being rebuilt; then the Grant is asked
+  ASSERT_EQ(proposals_.size(), 1u);
+  EXPECT_EQ(proposals_[0].next.members.at("z"), MemberMode::wo);
+  EXPECT_TRUE(done_.empty());
+  feed(MembershipConfirmed{proposals_[0].proposal});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].error, 0u);
+  // The write that was under way reaches it before the client hears; the next one goes to all at once.
+  answer(0);
+  answer(1);
+  EXPECT_TRUE(replies_.empty());
+  answer(2);
+  EXPECT_EQ(replies_.size(), 1u);
+  client(ClientOp::write, 8192, 4096, 2);
+  EXPECT_EQ(sent_to(2), 1u);
+  // It holds no data yet: it is never read from.
+  for (std::uint64_t i = 0; i < 6; ++i) client(ClientOp::read, 1 << 20, 4096, 10 + i);
+  EXPECT_EQ(sent_to(2), 1u);
+}
+
+TEST_F(EngineTest, AMemberOfAnotherSizeIsNotAdded) {
+  begin();
+  MemberConfig added;
+  added.name = "z";
+  feed(Commanded{1, AddMember{added}});
+  HelloAnswer hello;
+  hello.size = 32 << 20;
+  feed(PeerConnected{2, sessions_[2], hello});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].error, static_cast<std::uint32_t>(EIO));
+  EXPECT_TRUE(proposals_.empty());
+  client(ClientOp::write, 0, 4096, 1);
+  answer(0);
+  answer(1);
+  EXPECT_EQ(replies_.size(), 1u);
+  added.name = "a";
+  feed(Commanded{2, AddMember{added}});
+  ASSERT_EQ(done_.size(), 2u);
+  EXPECT_EQ(done_[1].error, static_cast<std::uint32_t>(EEXIST));
+}
+
+TEST_F(EngineTest, ARemovedMemberLeavesTheGrantBeforeAnythingIsAcknowledged) {
+  begin();
+  client(ClientOp::write, 0, 4096, 1);
+  answer(0);
+  feed(Commanded{5, RemoveMember{"b"}});
+  std::erase_if(sent_, [](const Sent& s) { return s.member == 1; });
+  EXPECT_TRUE(replies_.empty());
+  ASSERT_EQ(proposals_.size(), 1u);
+  EXPECT_FALSE(proposals_[0].next.members.contains("b"));
+  feed(MembershipConfirmed{proposals_[0].proposal});
+  EXPECT_EQ(replies_.size(), 1u);
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].error, 0u);
+  EXPECT_EQ(engine_->status().members.size(), 1u);
+  feed(Commanded{6, RemoveMember{"a"}});
+  feed(Commanded{7, RemoveMember{"b"}});
+  ASSERT_EQ(done_.size(), 3u);
+  EXPECT_EQ(done_[1].error, static_cast<std::uint32_t>(EBUSY));
+  EXPECT_EQ(done_[2].error, static_cast<std::uint32_t>(ENOENT));
+}
+
 TEST(EngineHistogram, CountsByPowersOfTwo) {
   Histogram histogram;
   histogram.add(Instant(0));

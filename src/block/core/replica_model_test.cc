@@ -75,6 +75,12 @@ class Workload {
     return all;
   }
 
+  // The background gets to its end; false when the disk stopped in the middle.
+  bool settle() {
+    world_.pump();
+    return !disk_.stopped();
+  }
+
   void crash_and_check() {
     world_.crash();
     const Result<void> started = world_.start();
@@ -346,6 +352,34 @@ RC_GTEST_PROP(ReplicaModel, PowerCutsLoseNothingThatWasFlushed, ()) {
   const std::string failure = run(seed, 60, true);
   RC_LOG() << "seed " << seed << ": " << failure;
   RC_ASSERT(failure.empty());
+}
+
+// One run of random work, cut off at every numbered change or sync of the disk in turn.
+std::string cut_at(std::uint64_t seed, std::uint64_t steps, std::uint64_t point, bool& reached) {
+  Workload work(seed);
+  work.disk().stop_at(work.disk().operations() + point);
+  reached = false;
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    reached = !work.step();
+    if (reached) break;
+  }
+  if (!reached) reached = !work.settle();
+  if (reached) work.crash_and_check();
+  if (work.failure.empty()) work.finish();
+  return work.failure;
+}
+
+TEST(ReplicaModel, EveryNumberedCrashPointLosesNothingThatWasFlushed) {
+  const char* chosen = std::getenv("MOOR_SEED");
+  const std::uint64_t seed = chosen == nullptr ? std::random_device()() : std::strtoull(chosen, nullptr, 10);
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  std::uint64_t point = 0;
+  for (bool reached = true; reached; ++point) {
+    ASSERT_LT(point, 20'000u) << "no end";
+    ASSERT_EQ(cut_at(seed, 40, point, reached), "") << "seed " << seed << ", crash point " << point;
+  }
+  std::printf("%llu crash points\n", static_cast<unsigned long long>(point - 1));
+  EXPECT_GT(point, 40u);
 }
 
 }  // namespace

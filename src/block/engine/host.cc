@@ -89,6 +89,10 @@ void EngineHost::step(engine::Event event) {
     for (engine::Action& action : actions_) perform(action);
   }
   stepping_ = false;
+  if (const bool wanted = std::exchange(wants_requests_, engine_.wants_requests());
+      !wanted && wants_requests_) {
+    front_.stir();
+  }
   arm_timer();
 }
 

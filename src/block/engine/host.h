@@ -52,6 +52,7 @@ class EngineHost final : public io::NbdBackend {
   void open(io::ConnectionId connection, const nbd::OpenRequested& request) override;
   void request(io::ConnectionId connection, nbd::Request request) override;
   void closed(io::ConnectionId connection) override;
+  bool wants_requests() const override { return wants_requests_; }
 
   void step(engine::Event event);
   void perform(engine::Action& action);
@@ -94,6 +95,7 @@ class EngineHost final : public io::NbdBackend {
   std::deque<engine::Event> events_;
   engine::Actions actions_;
   bool stepping_ = false;
+  bool wants_requests_ = true;
   std::optional<engine::Instant> armed_;
   std::optional<engine::Serve> serving_;
   std::optional<engine::Exit> exit_;

@@ -20,11 +20,12 @@ class NbdFront::Link final : public StreamHandler, public Retired {
   }
 
   std::size_t on_bytes(Bytes bytes) override {
+    if (!is_welcome()) return 0;
     const std::size_t taken = server_.feed(bytes);
     handle_events();
     return taken;
   }
-  bool wants_bytes() const override { return !server_.paused() && !ending_; }
+  bool wants_bytes() const override { return !server_.paused() && !ending_ && is_welcome(); }
   Slice direct_space() const override { return server_.direct_space(); }
   void direct_filled(std::size_t bytes) override {
     server_.direct_filled(bytes);
@@ -52,7 +53,12 @@ class NbdFront::Link final : public StreamHandler, public Retired {
     end();
   }
 
+  void stir() { connection_->stir(); }
+
  private:
+  // Negotiations always go on: they bring no requests.
+  bool is_welcome() const { return !server_.in_transmission() || front_.backend_.wants_requests(); }
+
   void handle_events() {
     // Replies given inside request() can bring further events (the end of a drain); hence the loop. Each
     // round takes at least one event of a finite input.
@@ -149,6 +155,10 @@ void NbdFront::accepted(Descriptor socket, bool is_unix) {
 nbd::Server* NbdFront::server(ConnectionId connection) {
   const auto found = links_.find(connection);
   return found == links_.end() ? nullptr : &found->second->touched();
+}
+
+void NbdFront::stir() {
+  for (auto& [id, link] : links_) link->stir();
 }
 
 void NbdFront::drop(ConnectionId connection, std::string_view farewell) {

@@ -31,6 +31,8 @@ class NbdBackend {
   // Answer with one of the reply functions.
   virtual void request(ConnectionId connection, nbd::Request request) = 0;
   virtual void closed(ConnectionId connection) = 0;
+  // False: it holds enough, nothing more is read from anybody. When that changes it calls NbdFront::stir().
+  virtual bool wants_requests() const { return true; }
 
  protected:
   ~NbdBackend() = default;
@@ -52,6 +54,8 @@ class NbdFront {
   Result<Address> listen(const Address& address);
   void stop_listening();
   nbd::Server* server(ConnectionId connection);
+  // Looks at all connections again: the backend wants requests once more.
+  void stir();
   // Says why (see nbd::Server::farewell) and closes; requests in flight are answered to nobody.
   void drop(ConnectionId connection, std::string_view farewell);
   // Ends a connection without a word.

@@ -105,8 +105,9 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   if (config.members.size() > block::engine::kMaxMembers) {
     return make_error(Errc::invalid, fmt::format("at most {} replicas", block::engine::kMaxMembers));
   }
-  // As many as the NBD front lets through: above that an engine would have to fail a client's request.
-  config.max_operations = 64 * 1024;
+  // The NBD front stops reading at half of it and brings at most one connection's worth after that, so no
+  // client's request has to fail.
+  config.max_operations = 8 * 1024;
   return config;
 }
 
