@@ -144,6 +144,15 @@ struct MoveStatus {
 };
 MOOR_DESCRIBED(MoveStatus);
 
+// Starts of the engine in a row that no person asked for. They back off and stop; the cause stays visible.
+struct RestartStatus {
+  std::int32_t count = 0;
+  std::optional<Time> last_at = {};
+  std::string cause = {};
+  bool operator==(const RestartStatus&) const = default;
+};
+MOOR_DESCRIBED(RestartStatus);
+
 struct VolumeStatus {
   std::string owner_id = {};
   VolumeState state = VolumeState::none;
@@ -169,6 +178,7 @@ struct VolumeStatus {
   ShareManagerState share_state = ShareManagerState::none;
   std::int64_t epoch = 0;  // mirrors the Grant, for people
   std::optional<MoveStatus> move = {};
+  RestartStatus restarts = {};
 };
 MOOR_DESCRIBED(VolumeStatus);
 
@@ -183,6 +193,9 @@ MOOR_DESCRIBED_KIND(Volume);
 inline constexpr std::string_view kVolumeScheduled = "Scheduled";
 inline constexpr std::string_view kVolumeRestore = "Restore";
 inline constexpr std::string_view kVolumeTooManySnapshots = "TooManySnapshots";
+// Since when the volume is being opened or closed, and what that waits for.
+inline constexpr std::string_view kVolumeOpening = "Opening";
+inline constexpr std::string_view kVolumeClosing = "Closing";
 
 // The rules that need nothing but the object itself.
 Causes validate_volume(const Volume& volume);
