@@ -47,7 +47,8 @@ struct EngineFacts {
   std::string operator_needed = {};  // what only a person can decide (S36), in a sentence
 };
 
-// Whether the volume's replicas have places.
+// What keeps the volume from being opened for want of places; a volume that can be opened with fewer replicas
+// than wanted has nothing to say here.
 struct StorageFacts {
   bool no_schedulable_disk = false;
   std::string detail = {};  // "3 disks: 2 not ready, 1 lacks tag ssd"
@@ -64,6 +65,7 @@ struct Book {
   Volume volume = {};
   VolumeAttachment attachment = {};
   std::optional<Grant> grant = {};
+  // The nodes that tickets, volume and Grant name are enough.
   std::map<std::string, NodeFacts> nodes = {};
   EngineFacts engine = {};
   StorageFacts storage = {};

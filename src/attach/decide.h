@@ -35,7 +35,7 @@ struct Applied {
 };
 Applied apply_decision(const Decision& decision, Volume& volume, VolumeAttachment& attachment);
 
-// Why the volume may not be given to a node now; absent: it may (the attach gate).
-std::optional<Blocker> gate_blocker(const Book& book);
+// Why the volume may not be given to a node now; empty: it may (the attach gate).
+std::vector<Blocker> gate_blockers(const Book& book);
 
 }  // namespace moor::attach

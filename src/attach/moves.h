@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "attach/book.h"
+#include "attach/roster.h"
 
 namespace moor::attach {
 
@@ -21,7 +21,8 @@ struct MoveWish {
   std::string source_ticket;
   std::string destination_ticket;
 };
-// Absent unless the volume is migratable, attached, and has a CSI ticket on its node and one elsewhere.
-std::optional<MoveWish> wished_move(const Book& book);
+// Absent unless the volume is migratable, attached, and has a CSI ticket on its node and one elsewhere, both
+// of which count.
+std::optional<MoveWish> wished_move(const Book& book, const Roster& roster);
 
 }  // namespace moor::attach
