@@ -204,6 +204,9 @@ MOOR_DESCRIBE(VolumeStatus, "What is known of the volume.") {
   f.add("shareEndpoint", &VolumeStatus::share_endpoint, "Where the NFS share of the volume is found.");
   f.add("shareState", &VolumeStatus::share_state, "State of the NFS share.");
   f.add("epoch", &VolumeStatus::epoch, "Epoch of the engine that may write, as the Grant has it.");
+  f.add("exportID", &VolumeStatus::export_id,
+        "Identity of the export that was served last; clients of another one must open again.")
+      .omit_empty();
   f.add("move", &VolumeStatus::move, "The move that is under way, if one is.");
   f.add("restarts", &VolumeStatus::restarts, "Starts of the engine in a row that nobody asked for.")
       .omit_empty();

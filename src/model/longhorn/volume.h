@@ -177,6 +177,8 @@ struct VolumeStatus {
   std::string share_endpoint = {};
   ShareManagerState share_state = ShareManagerState::none;
   std::int64_t epoch = 0;  // mirrors the Grant, for people
+  std::string export_id =
+      {};  // of the last start that served: another one means that clients must open again
   std::optional<MoveStatus> move = {};
   RestartStatus restarts = {};
 };
