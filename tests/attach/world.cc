@@ -188,8 +188,9 @@ bool World::run_to_rest(int turns) {
   for (int turn = 0; turn < turns; ++turn) {
     const int before = changes;
     book.now += std::chrono::milliseconds(700);  // time alone must change nothing
+    if (volume_first) write_volume(read());
     write_attachment(read());
-    write_volume(read());
+    if (!volume_first) write_volume(read());
     agent_turn();
     if (changes == before) return true;
   }

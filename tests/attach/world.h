@@ -48,7 +48,8 @@ class World {
   bool standby_runs = false;
   bool members_usable = true;  // some replica that holds all data can serve
   std::vector<std::string> violations;
-  int changes = 0;  // writes that changed something
+  int changes = 0;            // writes that changed something
+  bool volume_first = false;  // whose turn comes first in a round
 
   Reading read() const;
   // False: somebody wrote since the reading; nothing happened.
