@@ -161,10 +161,16 @@ model::Causes check_setting(std::string_view name, std::string_view value) {
   return {};
 }
 
+Settings Settings::from_values(std::map<std::string, std::string> values) {
+  Settings settings;
+  settings.values_ = std::move(values);
+  return settings;
+}
+
 Settings Settings::from_objects(const std::vector<model::longhorn::Setting>& objects) {
   std::map<std::string, std::string> values;
   for (const model::longhorn::Setting& object : objects) values[object.metadata.name] = object.value;
-  return Settings(std::move(values));
+  return from_values(std::move(values));
 }
 
 std::string Settings::text(std::string_view name) const {

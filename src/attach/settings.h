@@ -47,8 +47,8 @@ MOOR_ENUM_NAMES(TieBreak, "name", "arrival")
 // The values that hold. Cheap to copy; built from the Setting objects of the system namespace.
 class Settings {
  public:
-  Settings() = default;  // every setting at its default
-  explicit Settings(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+  Settings() = default;                                                    // every setting at its default
+  static Settings from_values(std::map<std::string, std::string> values);  // by name
   static Settings from_objects(const std::vector<model::longhorn::Setting>& objects);
 
   // Any setting of the table as text: the stored value when it is valid, else the default; "" for a name that
