@@ -23,6 +23,12 @@ std::string life_text(const Lives& life) {
   return to_text(Json::object({{"incarnation", life.incarnation}, {"bootID", life.boot_id}})) + "\n";
 }
 
+std::map<std::string, std::string> paths_of(const Node& node) {
+  std::map<std::string, std::string> paths;
+  for (const auto& [name, disk] : node.spec.disks) paths[name] = disk.path;
+  return paths;
+}
+
 Lives life_in(const std::string& text) {
   const auto json = parse_json(text);
   if (!json || !json->is_object()) return {};
@@ -111,10 +117,16 @@ Task<Result<void>> NodeKeeper::look_at_disks(Node node) {
       problems[status->disk_uuid] = why;
     disks[disk] = std::move(facts);
   }
-  const bool changed = usable.size() != env_.disks.size();
+  const auto uuids = [](const auto& map) {
+    std::vector<std::string> keys;
+    for (const auto& [uuid, disk] : map) keys.push_back(uuid + disk.path);
+    return keys;
+  };
+  const bool changed = uuids(usable) != uuids(env_.disks);
   env_.disks = std::move(usable);
   env_.disk_problems = std::move(problems);
   disks_ = std::move(disks);
+  disk_paths_ = paths_of(node);
   if (changed) disks_changed_();
   co_return Result<void>();
 }
@@ -216,9 +228,7 @@ Task<Result<void>> NodeKeeper::run(CancelToken token) {
     if (!node) continue;
     // Only when somebody changed the disks, or it is time: the event of our own status must not make another.
     const bool due = env_.executor.clock().now() >= look_at;
-    const bool other = node->spec.disks.size() != disks_.size() ||
-                       std::any_of(node->spec.disks.begin(), node->spec.disks.end(),
-                                   [&](const auto& one) { return !disks_.contains(one.first); });
+    const bool other = paths_of(*node) != disk_paths_;
     if (!due && !other) continue;
     look_at = env_.executor.clock().now() + env_.options.disk_interval;
     Node copy = *node;

@@ -41,7 +41,8 @@ class NodeKeeper {
   Bell bell_;
   std::shared_ptr<const Json> json_;
   Lives life_;
-  std::map<std::string, DiskFacts> disks_;  // by name
+  std::map<std::string, DiskFacts> disks_;         // by name
+  std::map<std::string, std::string> disk_paths_;  // likewise, as they were wanted when they were looked at
   std::optional<Json> lease_;
 };
 

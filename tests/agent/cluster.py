@@ -36,19 +36,21 @@ def wait_for(what, look, seconds=60):
 
 
 class Agent:
-    def __init__(self, cluster, name):
+    def __init__(self, cluster, name, directory=None, start=True):
         self.cluster, self.name = cluster, name
-        self.directory = cluster.directory / name
+        self.directory = cluster.directory / (directory or name)
         self.process = None
-        self.start()
+        self.token_file = os.path.join(cluster.server.state, "bootstrap.token")
+        if start:
+            self.start()
 
     def start(self, *more, wait=True):
         self.directory.mkdir(exist_ok=True)
-        with open(self.cluster.directory / f"{self.name}.log", "ab") as log:
+        with open(self.cluster.directory / f"{self.directory.name}.log", "ab") as log:
             self.process = subprocess.Popen(
                 [os.environ["MOORD"], "agent", "--server", self.cluster.server.url, "--node", self.name, "--dir",
-                 str(self.directory), "--token-file", os.path.join(self.cluster.server.state, "bootstrap.token"),
-                 "--heartbeat", "1s", *more], stdout=subprocess.PIPE, stderr=log)
+                 str(self.directory), "--token-file", self.token_file,
+                 "--heartbeat", "1s", "--disk-interval", "500ms", *more], stdout=subprocess.PIPE, stderr=log)
         if not wait:
             return
         timer = threading.Timer(DEADLINE, self.process.kill)
@@ -58,6 +60,14 @@ class Agent:
         if line != f"ready {self.name}\n":
             raise AssertionError(f"the agent did not start: {line!r}\n{self.log()}")
 
+    def start_refused(self, *more):
+        """What it says when it gives up."""
+        self.start(*more, wait=False)
+        code = self.process.wait(DEADLINE)
+        self.process.stdout.close()
+        assert code == 1, code
+        return self.log().splitlines()[-1]
+
     def kill(self, number=signal.SIGKILL):
         self.process.send_signal(number)
         code = self.process.wait(DEADLINE)
@@ -65,7 +75,7 @@ class Agent:
         return code
 
     def log(self):
-        return (self.cluster.directory / f"{self.name}.log").read_text()
+        return (self.cluster.directory / f"{self.directory.name}.log").read_text()
 
     def pids(self):
         """key -> pid of every process that lives."""

@@ -50,6 +50,7 @@ EngineFacts running(std::int64_t epoch, const std::string& state = "serving") {
   EngineFacts facts;
   facts.epoch = epoch;
   facts.process.state = State::running;
+  facts.socket = "/s";
   facts.report = EngineReport{epoch, state, "", 1024, 7, "x1", {{"a", "tcp:h:1", MemberMode::rw}}, {}, {}};
   return facts;
 }
@@ -127,6 +128,7 @@ TEST(EnginePlan, TheDeviceIsMadeForAServingEngineAndToldOnceItIsUp) {
   EXPECT_EQ(up.status.current_state, InstanceState::running);
   EXPECT_EQ(up.status.endpoint, "/d/v");
   EXPECT_EQ(up.status.current_size, 1024);
+  EXPECT_EQ(up.status.nbd_uri, "nbd+unix:///v?socket=/s");
   Engine hidden = wanted;
   hidden.spec.disable_frontend = true;
   const auto none = plan_engine(&hidden, &three, kSelf, running(3), kNow);

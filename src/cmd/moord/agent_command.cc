@@ -40,6 +40,7 @@ struct Arguments {
   std::string device_directory;
   std::string moorblk;
   std::string heartbeat = "3s";
+  std::string disk_interval = "30s";
   std::string log_level = "info";
   std::string log_format = "text";
 };
@@ -63,6 +64,7 @@ Result<Ready> check(const Arguments& arguments) {
       arguments.device_directory.empty() ? directory + "/dev" : arguments.device_directory;
   TRY(ready.agent.heartbeat, parse_duration(arguments.heartbeat));
   if (ready.agent.heartbeat < 100ms) return make_error(Errc::invalid, "--heartbeat is at least 100ms");
+  TRY(ready.agent.disk_interval, parse_duration(arguments.disk_interval));
   std::string program = arguments.moorblk;
   if (program.empty())
     program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "moorblk";
@@ -187,6 +189,8 @@ void add_agent_command(CLI::App& app, std::function<int()>& run) {
   agent
       ->add_option("--heartbeat", arguments->heartbeat,
                    "how often the lease is renewed; it lasts four times that")
+      ->capture_default_str();
+  agent->add_option("--disk-interval", arguments->disk_interval, "how often the disks are looked at")
       ->capture_default_str();
   agent->add_option("--moorblk", arguments->moorblk, "the program (default: beside this one)");
   agent->add_option("--log-level", arguments->log_level, "debug, info, warn, error")->capture_default_str();
