@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "cmd/moord/agent_command.h"
 #include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
 
@@ -10,6 +11,7 @@ int main(int count, char** arguments) {
   app.require_subcommand(1);
   std::function<int()> run;
   moor::cmd::add_server_command(app, run);
+  moor::cmd::add_agent_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
     app.parse(count, arguments);
