@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "cmd/moord/dev_command.h"
 #include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
 
@@ -9,6 +10,7 @@ int main(int count, char** arguments) {
   CLI::App app("Mooring keeps block volumes fastened to the right node.", "moord");
   app.require_subcommand(1);
   std::function<int()> run;
+  moor::cmd::add_dev_command(app, run);
   moor::cmd::add_server_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
