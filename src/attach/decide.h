@@ -1,0 +1,41 @@
+// The attachment rules: from everything that is known of one volume to what shall be written. Nothing else
+// sets Volume.spec.nodeID, and nothing else makes a blocker.
+//
+// Pure and deterministic: the same Book gives the same Decision; a Decision that was applied gives an empty
+// one next time (no volume changes, equal statuses, no notices), so writes end when the input does (L8).
+//
+// What it promises:
+// - spec.nodeID goes from one node to another only through empty (S9), and is set only when the volume is
+//   detached, not faulted, and both migration fields are empty.
+// - A ticket whose node is not ready, unreachable, unknown or full never wins.
+// - Statuses are those that hold *after* the volume changes of the same decision: a ticket is unsatisfied in
+//   the write that withdraws its node (S15).
+// - Every unsatisfied ticket has at least one blocker; `since` stays while the same blocker lasts (L10, L8).
+// - A reservation (ticket without a node) is satisfied when it holds the volume for its owner (S20).
+//
+// What it relies on: the volume controller sets robustness `faulted` when no RW member can serve and takes it
+// back once one can while the volume is detached; a restarted engine keeps Grant.active filled (the old
+// holder is replaced in the transaction that grants the next epoch), or its tickets are unsatisfied
+// meanwhile.
+#pragma once
+
+#include "attach/book.h"
+
+namespace moor::attach {
+
+Decision decide(const Book& book);
+
+// Writes the decision into the objects: spec of the volume, tickets and statuses of the attachment. Answers
+// which of them changed.
+struct Applied {
+  bool volume = false;
+  bool attachment_spec = false;
+  bool attachment_status = false;
+  bool any() const { return volume || attachment_spec || attachment_status; }
+};
+Applied apply_decision(const Decision& decision, Volume& volume, VolumeAttachment& attachment);
+
+// Why the volume may not be given to a node now; empty: it may (the attach gate).
+std::vector<Blocker> gate_blockers(const Book& book);
+
+}  // namespace moor::attach
