@@ -105,6 +105,7 @@ class Follower {
     }
     if (text == last_) return;
     last_ = text;
+    if (options_.quiet) return;
     const double seconds = std::chrono::duration<double>(context_.executor.clock().now() - started_).count();
     context_.printer.note(fmt::format("{:6.1f}s  {}  {}", seconds, options_.volume, text));
   }

@@ -26,6 +26,7 @@ struct FollowOptions {
   std::string what;    // "v1 to be attached to node-1": for the message when time is up
   std::string ticket;  // its blockers are told too; may be empty
   Verdict verdict;
+  bool quiet = false;  // tell nothing
 };
 
 Task<Outcome<void>> follow_volume(Context& context, FollowOptions options);

@@ -1,12 +1,13 @@
 // moor why: what a volume or a ticket waits for, since when, and who can clear it. Nothing here decides or
-// guesses: tickets' reasons are the blockers that the rules wrote, the rest are conditions that controllers
-// and agents wrote.
+// guesses: what is said about tickets and members comes from attach/explain.h, the rest are conditions that
+// controllers and agents wrote.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "attach/explain.h"
 #include "cli/context.h"
 #include "cli/outcome.h"
 #include "model/longhorn/engine.h"
@@ -28,20 +29,15 @@ struct WhyFacts {
 };
 
 struct Reason {
-  std::string about;   // "ticket moor-node-2 (longhorn-api, node-2)", "volume v1", "replica v1-r-2"
-  std::string ticket;  // the ticket's id; empty for the others
-  std::string type;    // AttachedElsewhere, Scheduled, …
-  std::string message;
-  std::string holder = {};
-  std::string holder_type = {};
-  std::string node = {};
-  std::optional<model::Time> since = {};
-  std::string cleared_by = {};
+  std::string kind;    // waiting, satisfied, volume, condition
+  std::string ticket;  // empty: it is not about one
+  std::string type;    // the blocker's or the condition's
+  std::string text;    // one line
+  std::optional<model::longhorn::Blocker> blocker = {};
 };
 
-// Waiting tickets first, then the volume, its engine, its replicas. Empty: nothing waits.
-std::vector<Reason> reasons_for(const WhyFacts& facts);
-std::string to_sentence(const Reason& reason, model::Time now);
+// Waiting tickets first, then what is well, then the volume, its engine, its replicas and their nodes.
+std::vector<Reason> reasons_for(const WhyFacts& facts, model::Time now);
 
 Task<Outcome<void>> why_volume(Context& context, std::string name);
 struct WhyTicket {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/follow.h"
 #include "cli/objects.h"
 #include "cli/why.h"
@@ -16,8 +18,35 @@ std::vector<T> objects_of(std::vector<Pair<T>> pairs) {
   return objects;
 }
 
+// Long enough for a controller to look at a ticket that was written a moment ago.
+constexpr Duration kAnswerTime = std::chrono::seconds(2);
+
+bool is_looked_at(const lh::VolumeAttachment& book) {
+  const auto& statuses = book.status.attachment_ticket_statuses;
+  return std::all_of(book.spec.attachment_tickets.begin(), book.spec.attachment_tickets.end(),
+                     [&](const auto& one) {
+                       const auto status = statuses.find(one.first);
+                       return status != statuses.end() && status->second.generation == one.second.generation;
+                     });
+}
+
+// Asked right after a ticket was written, "nobody looked at it yet" would be true and of no use.
+Task<Outcome<void>> give_time_to_answer(Context& context, std::string volume) {
+  CO_TRY(const auto book, co_await find_typed<lh::VolumeAttachment>(context, volume));
+  if (!book || is_looked_at(*book)) co_return Outcome<void>();
+  Verdict verdict = [](const VolumeSight& sight) -> std::optional<Outcome<void>> {
+    if (!sight.attachment || is_looked_at(*sight.attachment)) return Outcome<void>();
+    return std::nullopt;
+  };
+  FollowOptions follow{volume, kAnswerTime, "", "", std::move(verdict), true};
+  auto answered = co_await follow_volume(context, std::move(follow));
+  if (!answered && answered.error().code != ExitCode::timed_out) co_return answered;
+  co_return Outcome<void>();
+}
+
 Task<Outcome<WhyFacts>> read_facts(Context& context, std::string name) {
   CO_TRY(auto volume, co_await get_typed<lh::Volume>(context, name));
+  CO_TRY_VOID(co_await give_time_to_answer(context, name));
   WhyFacts facts{std::move(volume.object)};
   CO_TRY(facts.attachment, co_await find_typed<lh::VolumeAttachment>(context, name));
   CO_TRY(facts.grant, co_await find_typed<model::mooring::Grant>(context, name));
@@ -31,30 +60,36 @@ Task<Outcome<WhyFacts>> read_facts(Context& context, std::string name) {
   co_return facts;
 }
 
+// One member per fact, so that scripts need not read sentences.
 Json as_json(const Reason& reason, const std::string& volume) {
-  Json json = Json::object({{"volume", volume},
-                            {"about", reason.about},
-                            {"ticket", reason.ticket},
-                            {"type", reason.type},
-                            {"message", reason.message},
-                            {"holder", reason.holder},
-                            {"holderType", reason.holder_type},
-                            {"nodeID", reason.node},
-                            {"since", reason.since ? Json(model::format_rfc3339(*reason.since)) : Json()},
-                            {"clearedBy", reason.cleared_by}});
-  for (const char* field : {"ticket", "message", "holder", "holderType", "nodeID", "clearedBy"})
-    if (json.get_string(field) == "") json.erase(field);
-  if (json.find("since")->is_null()) json.erase("since");
+  Json json = Json::object({{"volume", volume}, {"kind", reason.kind}});
+  const auto add = [&json](std::string_view key, std::string_view value) {
+    if (!value.empty()) json.set(key, value);
+  };
+  add("ticket", reason.ticket);
+  add("type", reason.type);
+  if (reason.blocker) {
+    add("message", reason.blocker->message);
+    add("holder", reason.blocker->holder);
+    add("holderType", reason.blocker->holder_type);
+    add("nodeID", reason.blocker->node_id);
+    if (reason.blocker->since) add("since", model::format_rfc3339(*reason.blocker->since));
+    add("clearedBy", reason.blocker->cleared_by);
+  }
+  add("text", reason.text);
   return json;
 }
 
 void print_reasons(const Context& context, const std::vector<Reason>& reasons, const std::string& volume) {
   const Printer& printer = context.printer;
   for (const Reason& reason : reasons) {
-    if (printer.format() == Format::name) {
+    if (printer.for_people()) {
+      const Colour colour = reason.kind == "satisfied" ? Colour::green
+                            : reason.kind == "waiting" ? Colour::yellow
+                                                       : Colour::none;
+      printer.line(printer.paint((volume.empty() ? std::string() : volume + ": ") + reason.text, colour));
+    } else if (reason.kind == "waiting") {
       printer.line(reason.type);
-    } else {
-      printer.line((volume.empty() ? std::string() : volume + ": ") + to_sentence(reason, context.now()));
     }
   }
 }
@@ -67,14 +102,14 @@ bool wants_data(const Printer& printer) {
 
 Task<Outcome<void>> why_volume(Context& context, std::string name) {
   CO_TRY(const WhyFacts facts, co_await read_facts(context, name));
-  const std::vector<Reason> reasons = reasons_for(facts);
+  const std::vector<Reason> reasons = reasons_for(facts, context.now());
   if (wants_data(context.printer)) {
     Json list = Json::array();
     for (const Reason& reason : reasons) list.push_back(as_json(reason, name));
     context.printer.data(list);
-  } else if (reasons.empty() && context.printer.for_people()) {
-    context.printer.line(fmt::format("{} is {}; nothing waits", name, state_sentence(facts.volume)));
   } else {
+    if (context.printer.for_people())
+      context.printer.line(fmt::format("volume {} is {}", name, state_sentence(facts.volume)));
     print_reasons(context, reasons, "");
   }
   co_return Outcome<void>();
@@ -93,12 +128,10 @@ Task<Outcome<void>> why_ticket(Context& context, WhyTicket which) {
     if (!book.object.spec.attachment_tickets.contains(which.ticket)) continue;
     ++found;
     CO_TRY(const WhyFacts facts, co_await read_facts(context, volume));
-    std::vector<Reason> reasons = reasons_for(facts);
+    std::vector<Reason> reasons = reasons_for(facts, context.now());
     std::erase_if(reasons, [&](const Reason& reason) { return reason.ticket != which.ticket; });
     for (const Reason& reason : reasons) list.push_back(as_json(reason, volume));
     if (wants_data(context.printer)) continue;
-    if (reasons.empty() && context.printer.for_people())
-      context.printer.line(fmt::format("{}: ticket {} is satisfied", volume, which.ticket));
     print_reasons(context, reasons, volume);
   }
   if (found == 0) {
