@@ -25,6 +25,7 @@ using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 using X509Ptr = std::unique_ptr<X509, Deleter<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
 using NamePtr = std::unique_ptr<X509_NAME, Deleter<X509_NAME_free>>;
+using RequestPtr = std::unique_ptr<X509_REQ, Deleter<X509_REQ_free>>;
 using NumberPtr = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
 
 Error failure(std::string what, Errc code = Errc::internal) {
@@ -52,6 +53,23 @@ Result<KeyPtr> read_key(const std::string& pem) {
   KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
   if (!key) return failure("read a private key", Errc::invalid);
   return key;
+}
+
+Result<RequestPtr> read_request(const std::string& pem) {
+  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
+  if (!request) return failure("read a certificate request", Errc::invalid);
+  return request;
+}
+
+std::string in_hexadecimal(const unsigned char* bytes, std::size_t size) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < size; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
 }
 
 Result<Identity> to_pem(X509* certificate, EVP_PKEY* key) {
@@ -165,6 +183,20 @@ Result<Identity> sign(Blank blank, EVP_PKEY* with) {
   return to_pem(blank.certificate.get(), blank.key.get());
 }
 
+// Everything but subject, key and validity.
+Result<void> fill_in(X509* certificate, X509* issuer, const CertificateRequest& request) {
+  X509_set_issuer_name(certificate, X509_get_subject_name(issuer));
+  const bool server = request.use == CertificateUse::server;
+  TRY_VOID(add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE"));
+  TRY_VOID(add_extension(certificate, issuer, NID_key_usage, "critical,digitalSignature"));
+  TRY_VOID(add_extension(certificate, issuer, NID_ext_key_usage, server ? "serverAuth" : "clientAuth"));
+  TRY_VOID(add_extension(certificate, issuer, NID_subject_key_identifier, "hash"));
+  TRY_VOID(add_extension(certificate, issuer, NID_authority_key_identifier, "keyid"));
+  TRY(const auto names, alternative_names(request));
+  if (!names.empty()) TRY_VOID(add_extension(certificate, issuer, NID_subject_alt_name, names));
+  return {};
+}
+
 WallTime from_asn1(const ASN1_TIME* time) {
   std::tm parts{};
   ASN1_TIME_to_tm(time, &parts);
@@ -225,17 +257,75 @@ Result<Identity> issue_certificate(const Identity& authority, const CertificateR
   if (X509_check_private_key(issuer.get(), issuer_key.get()) != 1)
     return failure("the authority's key does not belong to its certificate", Errc::invalid);
   TRY(auto blank, new_certificate(request.common_name, request.organizations, request.validity));
-  X509* certificate = blank.certificate.get();
-  X509_set_issuer_name(certificate, X509_get_subject_name(issuer.get()));
-  const bool server = request.use == CertificateUse::server;
-  TRY_VOID(add_extension(certificate, issuer.get(), NID_basic_constraints, "critical,CA:FALSE"));
-  TRY_VOID(add_extension(certificate, issuer.get(), NID_key_usage, "critical,digitalSignature"));
-  TRY_VOID(add_extension(certificate, issuer.get(), NID_ext_key_usage, server ? "serverAuth" : "clientAuth"));
-  TRY_VOID(add_extension(certificate, issuer.get(), NID_subject_key_identifier, "hash"));
-  TRY_VOID(add_extension(certificate, issuer.get(), NID_authority_key_identifier, "keyid"));
-  TRY(const auto names, alternative_names(request));
-  if (!names.empty()) TRY_VOID(add_extension(certificate, issuer.get(), NID_subject_alt_name, names));
+  TRY_VOID(fill_in(blank.certificate.get(), issuer.get(), request));
   return sign(std::move(blank), issuer_key.get());
+}
+
+Result<std::string> make_key() {
+  const KeyPtr key(EVP_EC_gen("P-256"));
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  if (!key || PEM_write_bio_PKCS8PrivateKey(bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1)
+    return failure("make a key");
+  return text_of(bio.get());
+}
+
+Result<std::string> make_certificate_request(const std::string& key_pem, const std::string& common_name) {
+  TRY(const auto key, read_key(key_pem));
+  const RequestPtr request(X509_REQ_new());
+  const NamePtr name(X509_NAME_new());
+  const auto* bytes = reinterpret_cast<const unsigned char*>(common_name.data());
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  if (X509_NAME_add_entry_by_txt(name.get(), "CN", MBSTRING_UTF8, bytes, static_cast<int>(common_name.size()),
+                                 -1, 0) != 1)
+    return failure("common name " + common_name, Errc::invalid);
+  if (X509_REQ_set_subject_name(request.get(), name.get()) != 1 ||
+      X509_REQ_set_pubkey(request.get(), key.get()) != 1 ||
+      X509_REQ_sign(request.get(), key.get(), EVP_sha256()) == 0 ||
+      PEM_write_bio_X509_REQ(bio.get(), request.get()) != 1)
+    return failure("make a certificate request");
+  return text_of(bio.get());
+}
+
+Result<std::string> certify(const Identity& authority, const std::string& request_pem,
+                            const CertificateRequest& wanted) {
+  TRY(const auto issuer, read_certificate(authority.certificate_pem));
+  TRY(const auto issuer_key, read_key(authority.key_pem));
+  TRY(const auto request, read_request(request_pem));
+  EVP_PKEY* key = X509_REQ_get0_pubkey(request.get());
+  if (key == nullptr || X509_REQ_verify(request.get(), key) != 1)
+    return failure("the request is not signed with its own key", Errc::invalid);
+  TRY(const auto blank, new_certificate(wanted.common_name, wanted.organizations, wanted.validity));
+  X509* certificate = blank.certificate.get();
+  if (X509_set_pubkey(certificate, key) != 1) return failure("take over the key", Errc::invalid);
+  TRY_VOID(fill_in(certificate, issuer.get(), wanted));
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  if (X509_sign(certificate, issuer_key.get(), EVP_sha256()) == 0 ||
+      PEM_write_bio_X509(bio.get(), certificate) != 1)
+    return failure("sign a certificate");
+  return text_of(bio.get());
+}
+
+Result<std::string> fingerprint_of_request_key(const std::string& request_pem) {
+  TRY(const auto request, read_request(request_pem));
+  unsigned char* der = nullptr;
+  const int size = i2d_X509_PUBKEY(X509_REQ_get_X509_PUBKEY(request.get()), &der);
+  if (size <= 0) return failure("read the key of a request", Errc::invalid);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  const int done =
+      EVP_Digest(der, static_cast<std::size_t>(size), digest.data(), &length, EVP_sha256(), nullptr);
+  OPENSSL_free(der);
+  if (done != 1) return failure("digest of a key");
+  return in_hexadecimal(digest.data(), length);
+}
+
+Result<std::string> fingerprint_of_certificate(const std::string& certificate_pem) {
+  TRY(const auto certificate, read_certificate(certificate_pem));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  if (X509_digest(certificate.get(), EVP_sha256(), digest.data(), &length) != 1)
+    return failure("digest of a certificate");
+  return in_hexadecimal(digest.data(), length);
 }
 
 Result<CertificateInfo> describe_certificate(const std::string& certificate_pem) {

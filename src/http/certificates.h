@@ -51,6 +51,19 @@ Result<CertificateInfo> describe_certificate(const std::string& certificate_pem)
 // time.
 Result<void> check_identity(const Identity& identity, const std::string& authority_pem);
 
+// For one who keeps his key to himself: a new key, and a request
+// (PKCS #10, signed with it) to be certified.
+Result<std::string> make_key();
+// `key_pem` as make_key() or an earlier Identity has it.
+Result<std::string> make_certificate_request(const std::string& key_pem, const std::string& common_name);
+// Certifies the request's key, if the request proves that its sender has the key. What the request says about
+// names is not looked at: `wanted` alone decides.
+Result<std::string> certify(const Identity& authority, const std::string& request_pem,
+                            const CertificateRequest& wanted);
+// SHA-256 in hexadecimal: of the key that a request or a certificate is about, and of a certificate itself.
+Result<std::string> fingerprint_of_request_key(const std::string& request_pem);
+Result<std::string> fingerprint_of_certificate(const std::string& certificate_pem);
+
 // Certificate 0644, key 0600. The key is on disk before the certificate: a certificate without its key is
 // never left behind by a crash.
 struct IdentityFiles {

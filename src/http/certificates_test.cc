@@ -56,6 +56,21 @@ TEST(Certificates, SayWhoTheyAreAndHowLong) {
   EXPECT_TRUE(check_identity(client, authority.certificate_pem).ok());
 }
 
+TEST(Certificates, OneWhoKeepsHisKeyGetsItCertified) {
+  const auto authority = make_authority("ca", Validity::days_from(kNow, 3650)).value();
+  const std::string key = make_key().value();
+  const std::string request = make_certificate_request(key, "anything").value();
+  const std::string certificate = certify(authority, request, client_request()).value();
+  EXPECT_EQ(describe_certificate(certificate)->common_name, "node-1") << "not what the request says";
+  EXPECT_TRUE(check_identity({certificate, key}, authority.certificate_pem).ok());
+  EXPECT_EQ(fingerprint_of_request_key(request)->size(), 64u);
+  EXPECT_EQ(fingerprint_of_request_key(request).value(),
+            fingerprint_of_request_key(make_certificate_request(key, "else").value()).value());
+  EXPECT_NE(fingerprint_of_certificate(certificate).value(),
+            fingerprint_of_certificate(authority.certificate_pem).value());
+  EXPECT_TRUE(certify(authority, "nonsense", client_request()).is(Errc::invalid));
+}
+
 TEST(Certificates, NameTheirServer) {
   const auto authority = make_authority("ca", Validity::days_from(kNow, 1)).value();
   CertificateRequest request{

@@ -153,6 +153,36 @@ class Events : public World {
   Json volume_;
 };
 
+TEST_F(NodeScope, OnlyTheHolderOfAGrantChangesIt) {
+  const auto at_grant = [](std::string_view name) { return at("grants.mooring.io", name); };
+  const char* grant = R"({"metadata":{"name":"v"},"spec":{"volume":"v","epoch":3,"generation":1,
+      "active":{"epoch":3,"engine":"v-e","node":"n1","incarnation":1},"members":{"a":"RW","b":"RW"}}})";
+  ASSERT_EQ(refusal_text(create(at_grant(""), grant)), "");
+  const char* change = R"({"spec":{"members":{"b":"ERR"},"generation":2}})";
+  EXPECT_THAT(refusal_text(merge(at_grant("v"), change, as_node("n2"))), HasSubstr("not the active node"));
+  EXPECT_EQ(refusal_text(merge(at_grant("v"), change, as_node("n1"))), "");
+  EXPECT_THAT(refusal_text(merge(at_grant("v"), R"({"spec":{"active":null}})", as_node("n1"))),
+              HasSubstr("not the active node"));
+  EXPECT_THAT(
+      refusal_text(create(at_grant(""), R"({"metadata":{"name":"w"},"spec":{"volume":"w"}})", as_node("n1"))),
+      HasSubstr("neither makes nor deletes"));
+}
+
+TEST_F(NodeScope, ANodeTakesItsFinalizerFromWhatIsBeingDeletedAndChangesNothingElse) {
+  const ResourceName replica = at("replicas.longhorn.io", "r1");
+  ASSERT_EQ(refusal_text(create(at("replicas.longhorn.io"),
+                                R"({"metadata":{"name":"r1","finalizers":["longhorn.io","example.com/other"]},
+                                    "spec":{"volumeName":"v","nodeID":"n1"}})")),
+            "");
+  const char* let_go = R"({"metadata":{"finalizers":["example.com/other"]}})";
+  EXPECT_THAT(refusal_text(merge(replica, let_go, as_node("n1"))), HasSubstr("only its status"));
+  ASSERT_EQ(refusal_text(remove(replica)), "");
+  EXPECT_THAT(refusal_text(merge(replica, let_go, as_node("n2"))), HasSubstr("belongs to node \"n1\""));
+  EXPECT_THAT(refusal_text(merge(replica, R"({"metadata":{"finalizers":[]}})", as_node("n1"))),
+              HasSubstr("only its status"));
+  EXPECT_EQ(refusal_text(merge(replica, let_go, as_node("n1"))), "");
+}
+
 TEST_F(Events, RepetitionsAreCounted) {
   note("Degraded", "one replica failed");
   note("Degraded", "one replica failed");

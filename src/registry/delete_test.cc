@@ -217,7 +217,8 @@ TEST_F(Namespaces, AreActiveAndHeldByTheirFinalizer) {
   ASSERT_EQ(refusal_text(made), "");
   EXPECT_EQ(to_text(*made->object.find("status")), R"({"phase":"Active"})");
   EXPECT_EQ(to_text(*made->object.find_path({"spec", "finalizers"})), R"(["kubernetes"])");
-  EXPECT_THAT(names(at("namespaces")), ElementsAre("default", "kube-system", "longhorn-system", "team"));
+  EXPECT_THAT(names(at("namespaces")),
+              ElementsAre("default", "kube-system", "longhorn-system", "mooring-node-lease", "team"));
   EXPECT_THAT(refusal_text(remove(at("namespaces", "default"))),
               HasSubstr("this namespace may not be deleted"));
 }

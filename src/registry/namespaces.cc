@@ -42,7 +42,7 @@ Content content_of(const LocalRegistry& registry, const std::string& space) {
 }  // namespace
 
 Task<Result<void>> ensure_namespaces(Registry& registry) {
-  for (const char* name : {"default", "kube-system", "longhorn-system"}) {
+  for (const char* name : {"default", "kube-system", "longhorn-system", "mooring-node-lease"}) {
     Json object = Json::object({{"metadata", Json::object({{"name", name}})}});
     WriteOptions options;
     options.field_manager = "moord";

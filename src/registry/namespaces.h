@@ -9,7 +9,8 @@
 
 namespace moor::registry {
 
-// default, kube-system and longhorn-system, where they are missing.
+// default, kube-system, longhorn-system and mooring-node-lease (the nodes' heartbeats), where they are
+// missing.
 Task<Result<void>> ensure_namespaces(Registry& registry);
 
 class NamespaceKeeper final : public Housekeeper {

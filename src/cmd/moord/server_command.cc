@@ -16,6 +16,7 @@
 #include "cmd/moord/server_files.h"
 #include "cmd/moord/stop_signals.h"
 #include "doors/auth/authenticator.h"
+#include "doors/bootstrap/bootstrap_door.h"
 #include "doors/front/front.h"
 #include "doors/kube/kube_door.h"
 #include "http/server.h"
@@ -83,6 +84,7 @@ struct House {
                  doors::kube::KubeDoorOptions{.server_address = address});
     front.emplace(authenticator, metrics, *door);
     for (const char* first : {"api", "apis", "openapi", "version"}) front->add_door(first, *door);
+    if (bootstrap) front->add_door("bootstrap", *bootstrap);
     front->add_check("store", [this] { return store.ready(); });
     front->add_check("cache", [this]() -> Result<void> {
       if (registry.cache().is_synced()) return {};
@@ -119,6 +121,7 @@ struct House {
   doors::Metrics metrics;
   doors::Authenticator authenticator;
   std::optional<doors::kube::KubeDoor> door;
+  std::optional<doors::BootstrapDoor> bootstrap;  // absent without TLS: there is nothing to certify
   std::optional<doors::Front> front;
   std::optional<http::Server> server;
 
@@ -154,6 +157,9 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
     // A bad certificate gets a 401 that says why instead of a broken handshake.
     tls.client_certificates = http::ClientCertificates::flagged;
     TRY(listen.tls, http::TlsContext::server(tls));
+    house.authenticator.add_token(
+        {files->bootstrap_token, "system:bootstrap", {std::string(doors::kBootstrapGroup)}});
+    house.bootstrap.emplace(doors::BootstrapDoor::Env{house.registry, house.loop.clock()}, files->authority);
   }
   house.authenticator.add_token({token, "admin", {std::string(doors::kAdminGroup)}});
   house.authenticator.use_token_file(arguments.token_file.empty() ? (directory / "tokens.csv").string()
@@ -243,7 +249,8 @@ void add_server_command(CLI::App& app, std::function<int()>& run) {
       "  moord server --dir D\n"
       "  kubectl --kubeconfig D/kubeconfig get volumes.longhorn.io\n"
       "  moord server --dir D --listen 0.0.0.0:6440 --store etcd=http://10.0.0.1:2379,http://10.0.0.2:2379\n"
-      "The first start makes a CA, certificates, D/kubeconfig and D/admin.token. More tokens, one per line "
+      "The first start makes a CA, certificates, D/kubeconfig, D/admin.token and\n"
+      "D/bootstrap.token (with which moord agent gets its certificate). More tokens, one per line "
       "as\n"
       "token,user,uid,\"group,…\", go into D/tokens.csv; the groups system:masters, mooring:view and\n"
       "system:nodes (user system:node:NAME) are the roles admin, view and node.\n");

@@ -143,21 +143,48 @@ Result<void> make_private_directory(const std::filesystem::path& directory) {
   return {};
 }
 
-Result<std::string> prepare_admin_token(const std::filesystem::path& directory, Random& random) {
-  const std::filesystem::path path = directory / "admin.token";
-  if (is_there(path)) {
-    TRY(std::string token, http::read_small_file(path));
-    while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
-    if (token.size() < kTokenBytes)
-      return make_error(Errc::invalid, fmt::format("{} is too short to be a secret", path.string()));
-    // Copied back from somewhere it may have lost its mode.
-    if (chmod(path.c_str(), 0600) != 0) return errno_error(errno, "chmod " + path.string());
-    return token;
-  }
+namespace {
+
+std::string random_token(Random& random) {
   std::array<std::byte, kTokenBytes> bytes{};
   random.fill(bytes);
   std::string token;
   for (const std::byte byte : bytes) token += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return token;
+}
+
+// A file with one secret; empty: there is none yet.
+Result<std::string> read_token(const std::filesystem::path& path) {
+  if (!is_there(path)) return std::string();
+  TRY(std::string token, http::read_small_file(path));
+  while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+  if (token.size() < kTokenBytes)
+    return make_error(Errc::invalid, fmt::format("{} is too short to be a secret", path.string()));
+  // Copied back from somewhere it may have lost its mode.
+  if (chmod(path.c_str(), 0600) != 0) return errno_error(errno, "chmod " + path.string());
+  return token;
+}
+
+Result<std::string> prepare_bootstrap_token(const std::filesystem::path& directory,
+                                            const std::string& authority_pem, Random& random) {
+  const std::filesystem::path path = directory / "bootstrap.token";
+  TRY(std::string token, read_token(path));
+  TRY(const std::string fingerprint, http::fingerprint_of_certificate(authority_pem));
+  const std::string known = token;
+  token.resize(std::min(token.size(), token.find(':')));
+  if (token.empty()) token = random_token(random);
+  const std::string text = fmt::format("{}:{}", token, fingerprint);
+  if (text != known) TRY_VOID(http::write_file_atomically(path, text + "\n", 0600));
+  return token;
+}
+
+}  // namespace
+
+Result<std::string> prepare_admin_token(const std::filesystem::path& directory, Random& random) {
+  const std::filesystem::path path = directory / "admin.token";
+  TRY(std::string token, read_token(path));
+  if (!token.empty()) return token;
+  token = random_token(random);
   TRY_VOID(http::write_file_atomically(path, token + "\n", 0600));
   return token;
 }
@@ -166,11 +193,13 @@ Result<ServerFiles> prepare_server_files(const ServerPlace& place, Random& rando
   const std::filesystem::path pki = place.directory / "pki";
   TRY_VOID(make_private_directory(pki));
   ServerFiles files;
-  TRY(const http::Identity authority, load_or_make_authority(pki, now));
+  TRY(files.authority, load_or_make_authority(pki, now));
+  const http::Identity& authority = files.authority;
   files.authority_pem = authority.certificate_pem;
   TRY(files.server, load_or_issue(pki, "server", authority, server_request(place.host, now), now));
   TRY(files.admin, load_or_issue(pki, "admin", authority, admin_request(now), now));
   TRY(files.admin_token, prepare_admin_token(place.directory, random));
+  TRY(files.bootstrap_token, prepare_bootstrap_token(place.directory, files.authority_pem, random));
   return files;
 }
 

@@ -1,7 +1,8 @@
 // What `moord server` keeps in its directory: the CA and certificates (pki/), the administrator's token and
 // kubeconfig. Made at the first start, renewed when they run out, left alone otherwise. Blocks: at start-up.
 //
-//   D/pki/{ca,server,admin}.{crt,key}   D/admin.token (0600)   D/kubeconfig (0600)   D/store/
+//   D/pki/{ca,server,admin}.{crt,key}   D/admin.token, D/bootstrap.token (0600)   D/kubeconfig (0600)
+//   D/store/
 #pragma once
 
 #include <filesystem>
@@ -17,6 +18,10 @@ namespace moor::cmd {
 
 struct ServerFiles {
   std::string authority_pem;
+  http::Identity authority;
+  // With which nodes get their first certificate. The file has it and, after a colon, the SHA-256 of the CA's
+  // certificate, so that a node knows that it speaks to this server before it shows the token.
+  std::string bootstrap_token;
   http::Identity server;
   http::Identity admin;
   std::string admin_token;

@@ -108,6 +108,8 @@ TEST(Authorization, RolesAreOneTable) {
   EXPECT_FALSE(authorize(view, secret).allowed);
   EXPECT_TRUE(authorize(node, list).allowed);
   EXPECT_FALSE(authorize(node, secret).allowed);
+  EXPECT_TRUE(authorize(node, {"get", "", "secrets", "", "x", "v-token"}).allowed);
+  EXPECT_FALSE(authorize(node, {"list", "", "secrets", "", "x", ""}).allowed);
   EXPECT_FALSE(authorize(nobody, list).allowed);
   EXPECT_TRUE(authorize(nobody, review).allowed);
   EXPECT_EQ(describe_refusal(view, create),

@@ -9,6 +9,10 @@
 
 namespace moor::doors {
 
+// The Secret of volume v is v-token, of this type.
+inline constexpr std::string_view kVolumeTokenSuffix = "-token";
+inline constexpr std::string_view kVolumeTokenType = "mooring.io/volume-token";
+
 struct Attributes {
   std::string verb;  // get, list, watch, create, update, patch, delete, deletecollection
   std::string group;

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "doors/kube/body.h"
+#include "doors/kube/node_secret.h"
 #include "doors/kube/options.h"
 #include "doors/kube/review.h"
 #include "doors/kube/status.h"
@@ -165,6 +166,9 @@ Rendering KubeDoor::rendering_of(const Call& call) const {
 Task<KubeDoor::Reply> KubeDoor::get(Call& call) {
   std::string version(call.request.target.query.get("resourceVersion").value_or(""));
   CO_TRY(const Json object, co_await env_.registry.get(call.route.name, std::move(version)));
+  const auto& kind = *call.route.name.kind;
+  if (call.caller.role == Role::node && kind.group.empty() && kind.kind == "Secret")
+    CO_TRY_VOID(co_await check_node_secret(env_.registry, call.caller.identity.node, object));
   co_return render_object(200, rendering_of(call), object);
 }
 
