@@ -165,6 +165,7 @@ class Cluster {
             "--server",     server,
             "--node",       DevPlace::node_name(number),
             "--dir",        place_.node_directory(number),
+            "--address",    network_ ? network_->node_address(number) : "127.0.0.1",
             "--token-file", place_.directory() / "bootstrap.token",
             "--log-level",  arguments_.log_level};
   }
