@@ -272,14 +272,19 @@ TEST_F(Moor, WaitingEndsWhenTheTicketIsSatisfied) {
              R"({"state":"attached","robustness":"healthy","currentNodeID":"node-1"})");
   ASSERT_TRUE(
       create(at("engines.longhorn.io"), R"({"metadata":{"name":"v1-e"},"spec":{"volumeName":"v1"}})").ok());
-  set_status("engines.longhorn.io", "v1-e", R"({"currentState":"running","endpoint":"/dev/mooring/v1"})");
+  set_status(
+      "engines.longhorn.io", "v1-e",
+      R"({"currentState":"running","endpoint":"/dev/mooring/v1","nbdURI":"nbd+unix:///v1?socket=/s"})");
   EXPECT_EQ(moor("attach v1 --node node-1 --wait"), 0) << err_;
   EXPECT_EQ(out_, "v1 attached to node-1, device /dev/mooring/v1\n");
   EXPECT_THAT(err_, HasSubstr("v1  attached to node-1, healthy"));
   EXPECT_EQ(moor("volume device v1"), 0);
+  EXPECT_EQ(out_, "/dev/mooring/v1\nnbd+unix:///v1?socket=/s\n");
+  EXPECT_EQ(moor("volume device v1 -o name"), 0);
   EXPECT_EQ(out_, "/dev/mooring/v1\n");
   EXPECT_EQ(moor("volume device v1 -o json"), 0);
   EXPECT_EQ(parse_json(out_)->get_string("device"), "/dev/mooring/v1");
+  EXPECT_EQ(parse_json(out_)->get_string("nbd"), "nbd+unix:///v1?socket=/s");
 }
 
 TEST_F(Moor, WaitingThatIsOverTellsWhatStandsInTheWay) {

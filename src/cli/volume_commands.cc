@@ -118,14 +118,7 @@ void print_replicas(const Context& context, const VolumeParts& parts) {
 }  // namespace
 
 VolumeDevice device_of(const lh::Engine& engine) {
-  VolumeDevice found;
-  const std::string& endpoint = engine.status.endpoint;
-  if (endpoint.starts_with("/")) {
-    found.device = endpoint;
-  } else if (endpoint.starts_with("nbd")) {
-    found.nbd = endpoint;
-  }
-  return found;
+  return {engine.status.endpoint, engine.status.nbd_uri};
 }
 
 Task<Outcome<void>> create_volume(Context& context, CreateVolume wanted) {

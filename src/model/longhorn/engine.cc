@@ -121,6 +121,7 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
   f.add("standby", &EngineStatus::standby, "Whether the process waits to take over and does not write.");
   f.add("exportID", &EngineStatus::export_id,
         "Identity of the export; clients of another one must open again.");
+  f.add("nbdURI", &EngineStatus::nbd_uri, "NBD export of the process, for programs of its node.");
   f.add("snapshotsReportedAt", &EngineStatus::snapshots_reported_at,
         "When this process last reported its chain; absent since it started: it has not.");
 }

@@ -116,6 +116,7 @@ struct EngineStatus : InstanceStatus {
   std::int64_t epoch = 0;
   bool standby = false;
   std::string export_id = {};
+  std::string nbd_uri = {};  // where programs of the node reach it without the device
   std::optional<Time> snapshots_reported_at = {};
 };
 MOOR_DESCRIBED(EngineStatus);
