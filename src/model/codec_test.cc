@@ -27,6 +27,7 @@
 #include "model/longhorn/volume_attachment.h"
 #include "model/mooring/grant.h"
 #include "model/mooring/instance.h"
+#include "model/mooring/ledger.h"
 #include "model/mooring/operation.h"
 #include "model/sample_for_test.h"
 #include "model/snapshot/volume_snapshot.h"
@@ -79,7 +80,7 @@ TEST(Codec, EveryKindSurvivesDecodingAndEncoding) {
               longhorn::Snapshot, longhorn::Node, longhorn::Backup, longhorn::BackupVolume,
               longhorn::BackupTarget, longhorn::RecurringJob, longhorn::ShareManager, longhorn::BackingImage,
               longhorn::Setting>();
-  round_trips<mooring::Grant, mooring::Instance, mooring::Operation>();
+  round_trips<mooring::Grant, mooring::Ledger, mooring::Instance, mooring::Operation>();
   for (const KindInfo* kind : all_kinds())
     EXPECT_TRUE(seen_kinds.contains(kind->api_version() + "/" + std::string(kind->kind))) << kind->kind;
 }

@@ -232,7 +232,7 @@ TEST(Crd, ManifestsHoldWhatARealClusterAsksFor) {
     for (std::size_t i = 0; columns != nullptr && i < columns->size(); ++i)
       EXPECT_TRUE(columns->at(i).get_string("jsonPath")->starts_with(".")) << kind->kind;
   }
-  EXPECT_EQ(count, 19);
+  EXPECT_EQ(count, 20);
 }
 
 TEST(Crd, YamlIsOneStreamOfDocuments) {

@@ -39,7 +39,7 @@ std::vector<std::string> texts(const Causes& causes) {
 }
 
 TEST(Kinds, AreFoundByResourceAndByName) {
-  EXPECT_EQ(all_kinds().size(), 31u);
+  EXPECT_EQ(all_kinds().size(), 32u);
   EXPECT_EQ(find_kind("", "v1", "nodes")->kind, "Node");
   EXPECT_EQ(find_kind("longhorn.io", "v1beta2", "nodes")->short_names.front(), "lhn");
   EXPECT_EQ(find_kind_by_name("storage.k8s.io/v1", "VolumeAttachment")->namespaced, false);

@@ -36,6 +36,7 @@ namespace moor::model {
   X(longhorn, BackingImage)          \
   X(longhorn, Setting)               \
   X(mooring, Grant)                  \
+  X(mooring, Ledger)                 \
   X(mooring, Instance)               \
   X(mooring, Operation)
 

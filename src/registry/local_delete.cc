@@ -115,30 +115,39 @@ Task<Answer<Deleted>> LocalRegistry::remove(ResourceName what, DeleteOptions opt
   co_return refuse_modified(kind, what.name);
 }
 
-Task<LocalRegistry::Attempt<Deleted>> LocalRegistry::try_remove(ResourceName what, store::ObjectPtr live,
-                                                                DeleteOptions options) {
+Answer<LocalRegistry::Staged<Deleted>> LocalRegistry::stage_remove(const ResourceName& what,
+                                                                   const store::ObjectPtr& live,
+                                                                   const DeleteOptions& options) const {
   const model::KindInfo& kind = *what.kind;
   const JsonPtr before = object_of(*live);
-  CO_TRY_VOID(check_preconditions(what, *before, options));
+  TRY_VOID(check_preconditions(what, *before, options));
   AdmissionRequest request =
       admission(AdmissionRequest::Operation::remove, what, what.name, options.identity, options.dry_run);
   request.before = before.get();
-  CO_TRY_VOID(admit_removal(request));
-  Deleted deleted{*before, false};
+  TRY_VOID(admit_removal(request));
+  Staged<Deleted> staged{{*before, false}};
+  Deleted& deleted = staged.result;
   mark_deleted(kind, deleted.object, options, executor_.clock().wall());
   deleted.gone = may_go(kind, deleted.object);
   if (deleted.gone) deleted.object = *before;
   const bool same = !deleted.gone && deleted.object == *before;  // asked for before, still held
-  if (options.dry_run || same) co_return std::optional<Deleted>(std::move(deleted));
-  store::Transaction transaction;
-  transaction.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
-  transaction.writes.push_back(deleted.gone
+  if (options.dry_run || same) return staged;
+  staged.part.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
+  staged.part.writes.push_back(deleted.gone
                                    ? store::Write::remove(live->entry.key)
                                    : store::Write::put(live->entry.key, encode_stored(deleted.object)));
-  const auto revision = co_await commit(std::move(transaction));
-  if (revision.is(Errc::conflict) || revision.is(Errc::not_found)) co_return std::optional<Deleted>();
-  if (!revision) co_return refuse_commit(revision.error(), kind, what.name);
-  deleted.object["metadata"].set("resourceVersion", std::to_string(*revision));
+  return staged;
+}
+
+Task<LocalRegistry::Attempt<Deleted>> LocalRegistry::try_remove(ResourceName what, store::ObjectPtr live,
+                                                                DeleteOptions options) {
+  CO_TRY(Staged<Deleted> staged, stage_remove(what, live, options));
+  Deleted& deleted = staged.result;
+  if (staged.part.writes.empty()) co_return std::optional<Deleted>(std::move(deleted));
+  const auto done = co_await commit(std::move(staged.part));
+  if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Deleted>();
+  if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
+  deleted.object["metadata"].set("resourceVersion", std::to_string(done->last()));
   co_return std::optional<Deleted>(std::move(deleted));
 }
 

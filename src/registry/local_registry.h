@@ -28,6 +28,23 @@ struct LocalRegistryOptions {
   Duration wait_limit = std::chrono::seconds(10);
 };
 
+// One write of a transaction. An update or removal names the version it was decided on: in the object's
+// metadata, or in `resource_version` for a removal.
+struct Mutation {
+  enum class Type { create, update, remove };
+  Type type = Type::update;
+  ResourceName what = {};  // subresource "status" writes status and nothing else
+  Json object = {};        // create and update
+  std::string resource_version = {};
+};
+
+// What else must still hold for a transaction to happen: that object is at that version, or absent when it is
+// empty.
+struct Guard {
+  ResourceName what = {};
+  std::string resource_version = {};
+};
+
 class LocalRegistry final : public Registry, public Reader {
  public:
   LocalRegistry(Executor& executor, store::Store& store, Random& random, LocalRegistryOptions options = {});
@@ -50,6 +67,13 @@ class LocalRegistry final : public Registry, public Reader {
   Task<Answer<Listed>> remove_collection(ResourceName what, ListOptions which,
                                          DeleteOptions options) override;
 
+  // All of it or nothing, in one transaction of the store: every mutation goes the way of a single write
+  // (admission, validation, generation, managed fields), and all are conditioned on the versions that they
+  // and the guards name. Conflict: something has changed since; look again. No object twice. Answers the
+  // objects as written, in order; a removed one as it was.
+  Task<Answer<std::vector<Json>>> transact(std::vector<Mutation> mutations, std::vector<Guard> guards,
+                                           WriteOptions options);
+
   JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;
   void for_each(const model::KindInfo& kind, std::string_view space,
                 const std::function<bool(const JsonPtr&)>& visit) const override;
@@ -66,6 +90,12 @@ class LocalRegistry final : public Registry, public Reader {
  private:
   struct Change;  // what an update or patch wants
   struct Next;    // what comes of it
+  // A write that is decided and not yet committed.
+  template <class T>
+  struct Staged {
+    T result;                      // its object is what is stored, without a resourceVersion of its own
+    store::Transaction part = {};  // no writes: nothing changes
+  };
   // Absent: what it was decided on has changed, decide again.
   template <class T>
   using Attempt = Answer<std::optional<T>>;
@@ -81,8 +111,12 @@ class LocalRegistry final : public Registry, public Reader {
 
   // writing (local_write.cc)
   Task<Answer<Written>> create_named(ResourceName where, Json object, WriteOptions options, bool applied);
+  Answer<Staged<Written>> stage_create(const ResourceName& where, Json object, const WriteOptions& options,
+                                       bool applied) const;
   Task<Attempt<Written>> try_create(ResourceName where, Json object, WriteOptions options, bool applied);
   Task<Answer<Written>> change(ResourceName what, Change wanted, WriteOptions options);
+  Answer<Staged<Written>> stage_change(const ResourceName& what, const store::ObjectPtr& live, Next next,
+                                       const WriteOptions& options) const;
   Task<Attempt<Written>> try_change(ResourceName what, store::ObjectPtr live, Next next,
                                     WriteOptions options);
   Answer<Next> decide(const ResourceName& what, const Change& wanted, const Json& live,
@@ -94,9 +128,14 @@ class LocalRegistry final : public Registry, public Reader {
   Answer<store::ObjectPtr> open_namespace(const ResourceName& where, std::string_view name) const;
   AdmissionRequest admission(AdmissionRequest::Operation operation, const ResourceName& what,
                              std::string_view name, const Identity& identity, bool dry_run) const;
-  Task<Result<store::Revision>> commit(store::Transaction transaction);
+  Task<Result<store::Committed>> commit(store::Transaction transaction);
+
+  // several at once (local_transact.cc)
+  Answer<Staged<Json>> stage(const Mutation& mutation, const WriteOptions& options) const;
 
   // deleting (local_delete.cc)
+  Answer<Staged<Deleted>> stage_remove(const ResourceName& what, const store::ObjectPtr& live,
+                                       const DeleteOptions& options) const;
   Task<Attempt<Deleted>> try_remove(ResourceName what, store::ObjectPtr live, DeleteOptions options);
 
   Executor& executor_;

@@ -118,17 +118,17 @@ Answer<store::ObjectPtr> LocalRegistry::open_namespace(const ResourceName& where
 }
 
 // Durable, and then in the cache: whoever hears of a write can read it.
-Task<Result<store::Revision>> LocalRegistry::commit(store::Transaction transaction) {
-  CO_TRY(const store::Committed committed, co_await store_.commit(std::move(transaction)));
+Task<Result<store::Committed>> LocalRegistry::commit(store::Transaction transaction) {
+  CO_TRY(store::Committed committed, co_await store_.commit(std::move(transaction)));
   const store::Revision revision = committed.last();
-  if (cache_.revision() >= revision) co_return revision;
+  if (cache_.revision() >= revision) co_return committed;
   CancelSource limit;
   limit.set_deadline(executor_, executor_.clock().now() + options_.wait_limit,
                      "the cache did not see a write");
   const auto seen = co_await cache_.wait_for(revision, limit.token());
   // The write has happened all the same, and saying otherwise would be a lie.
   if (!seen) log_warn("a write is not in the cache yet", {{"revision", revision}, {"reason", seen.error()}});
-  co_return revision;
+  co_return committed;
 }
 
 Task<Answer<Written>> LocalRegistry::create(ResourceName where, Json object, WriteOptions options) {
@@ -161,32 +161,39 @@ Task<Answer<Written>> LocalRegistry::create_named(ResourceName where, Json objec
                             "its namespace kept changing, or no free name was found; try again");
 }
 
-Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_create(ResourceName where, Json object,
-                                                                WriteOptions options, bool applied) {
+Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_create(const ResourceName& where, Json object,
+                                                                   const WriteOptions& options,
+                                                                   bool applied) const {
   const model::KindInfo& kind = *where.kind;
-  CO_TRY_VOID(choose_name(kind, object, random_));
+  TRY_VOID(choose_name(kind, object, random_));
   const std::string name = metadata_text(object, "name");
-  CO_TRY(const store::ObjectPtr space, open_namespace(where, name));
-  CO_TRY_VOID(start_life(kind, object, now(), random_, applied));
+  TRY(const store::ObjectPtr space, open_namespace(where, name));
+  TRY_VOID(start_life(kind, object, now(), random_, applied));
   kind.set_defaults(object);
-  CO_TRY_VOID(admit(admission(Operation::create, where, name, options.identity, options.dry_run), object));
+  TRY_VOID(admit(admission(Operation::create, where, name, options.identity, options.dry_run), object));
   if (!applied) track_write(kind, nullptr, object, writer_of(where, options, now()));
   const std::string key = key_of(kind, where.space, name);
-  if (options.dry_run) {
-    if (cache_.get(key) != nullptr) co_return refuse_already_exists(kind, name);
-    co_return std::optional<Written>({std::move(object), true, {}});
-  }
-  store::Transaction transaction;
-  transaction.compares.push_back(store::Compare::absent(key));
+  if (options.dry_run && cache_.get(key) != nullptr) return refuse_already_exists(kind, name);
+  Staged<Written> staged{{std::move(object), true, {}}};
+  if (options.dry_run) return staged;
+  staged.part.compares.push_back(store::Compare::absent(key));
   // A namespace that begins to end while we write makes this fail, so that nothing is left behind in it.
   if (space != nullptr)
-    transaction.compares.push_back(store::Compare::at(space->entry.key, space->entry.revision));
-  transaction.writes.push_back(store::Write::put(key, encode_stored(object)));
-  const auto revision = co_await commit(std::move(transaction));
-  if (revision.is(Errc::conflict) || revision.is(Errc::not_found)) co_return std::optional<Written>();
-  if (!revision) co_return refuse_commit(revision.error(), kind, name);
-  object["metadata"].set("resourceVersion", std::to_string(*revision));
-  co_return std::optional<Written>({std::move(object), true, {}});
+    staged.part.compares.push_back(store::Compare::at(space->entry.key, space->entry.revision));
+  staged.part.writes.push_back(store::Write::put(key, encode_stored(staged.result.object)));
+  return staged;
+}
+
+Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_create(ResourceName where, Json object,
+                                                                WriteOptions options, bool applied) {
+  CO_TRY(Staged<Written> staged, stage_create(where, std::move(object), options, applied));
+  Written& written = staged.result;
+  if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
+  const auto done = co_await commit(std::move(staged.part));
+  if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
+  if (!done) co_return refuse_commit(done.error(), *where.kind, metadata_text(written.object, "name"));
+  written.object["metadata"].set("resourceVersion", std::to_string(done->last()));
+  co_return std::optional<Written>(std::move(written));
 }
 
 Task<Answer<Written>> LocalRegistry::update(ResourceName what, Json object, WriteOptions options) {
@@ -304,29 +311,38 @@ Task<Answer<Written>> LocalRegistry::change(ResourceName what, Change wanted, Wr
   co_return refuse_modified(kind, what.name);
 }
 
-Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_change(ResourceName what, store::ObjectPtr live,
-                                                                Next next, WriteOptions options) {
+Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_change(const ResourceName& what,
+                                                                   const store::ObjectPtr& live, Next next,
+                                                                   const WriteOptions& options) const {
   const model::KindInfo& kind = *what.kind;
   const JsonPtr before = object_of(*live);
   Json& after = next.object;
-  CO_TRY_VOID(continue_life(what, *before, after));
+  TRY_VOID(continue_life(what, *before, after));
   kind.set_defaults(after);
   AdmissionRequest request = admission(Operation::update, what, what.name, options.identity, options.dry_run);
   request.before = before.get();
-  CO_TRY_VOID(admit(request, after));
+  TRY_VOID(admit(request, after));
   count_generation(kind, *before, after);
   if (!next.applied) track_write(kind, before.get(), after, writer_of(what, options, now()));
-  Written written{std::move(after), false, std::move(next.warnings)};
-  if (options.dry_run || written.object == *before) co_return std::optional<Written>(std::move(written));
-  store::Transaction transaction;
-  transaction.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
-  transaction.writes.push_back(may_go(kind, written.object)
+  Staged<Written> staged{{std::move(after), false, std::move(next.warnings)}};
+  Written& written = staged.result;
+  if (options.dry_run || written.object == *before) return staged;
+  staged.part.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
+  staged.part.writes.push_back(may_go(kind, written.object)
                                    ? store::Write::remove(live->entry.key)
                                    : store::Write::put(live->entry.key, encode_stored(written.object)));
-  const auto revision = co_await commit(std::move(transaction));
-  if (revision.is(Errc::conflict) || revision.is(Errc::not_found)) co_return std::optional<Written>();
-  if (!revision) co_return refuse_commit(revision.error(), kind, what.name);
-  written.object["metadata"].set("resourceVersion", std::to_string(*revision));
+  return staged;
+}
+
+Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_change(ResourceName what, store::ObjectPtr live,
+                                                                Next next, WriteOptions options) {
+  CO_TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
+  Written& written = staged.result;
+  if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
+  const auto done = co_await commit(std::move(staged.part));
+  if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
+  if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
+  written.object["metadata"].set("resourceVersion", std::to_string(done->last()));
   co_return std::optional<Written>(std::move(written));
 }
 

@@ -165,6 +165,14 @@ MOOR_DESCRIBE(MoveStatus,
   f.add("message", &MoveStatus::message, "What the move waits for, in a sentence.");
 }
 
+MOOR_DESCRIBE(RestartStatus, "Starts of the engine in a row that nobody asked for.") {
+  f.omit_empty();
+  f.add("count", &RestartStatus::count,
+        "How many in a row; service for a while, or a new ticket, ends the row.");
+  f.add("lastAt", &RestartStatus::last_at, "When the last one was granted.");
+  f.add("cause", &RestartStatus::cause, "Why the engine before it ended.");
+}
+
 MOOR_DESCRIBE(VolumeStatus, "What is known of the volume.") {
   f.add("ownerID", &VolumeStatus::owner_id, "Node or server that looks after the object.");
   f.add("state", &VolumeStatus::state, "Whether the volume is attached, and if not, on its way where.");
@@ -196,7 +204,12 @@ MOOR_DESCRIBE(VolumeStatus, "What is known of the volume.") {
   f.add("shareEndpoint", &VolumeStatus::share_endpoint, "Where the NFS share of the volume is found.");
   f.add("shareState", &VolumeStatus::share_state, "State of the NFS share.");
   f.add("epoch", &VolumeStatus::epoch, "Epoch of the engine that may write, as the Grant has it.");
+  f.add("exportID", &VolumeStatus::export_id,
+        "Identity of the export that was served last; clients of another one must open again.")
+      .omit_empty();
   f.add("move", &VolumeStatus::move, "The move that is under way, if one is.");
+  f.add("restarts", &VolumeStatus::restarts, "Starts of the engine in a row that nobody asked for.")
+      .omit_empty();
 }
 
 MOOR_DESCRIBE(Volume, "A replicated block volume.") {

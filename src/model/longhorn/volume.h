@@ -144,6 +144,15 @@ struct MoveStatus {
 };
 MOOR_DESCRIBED(MoveStatus);
 
+// Starts of the engine in a row that no person asked for. They back off and stop; the cause stays visible.
+struct RestartStatus {
+  std::int32_t count = 0;
+  std::optional<Time> last_at = {};
+  std::string cause = {};
+  bool operator==(const RestartStatus&) const = default;
+};
+MOOR_DESCRIBED(RestartStatus);
+
 struct VolumeStatus {
   std::string owner_id = {};
   VolumeState state = VolumeState::none;
@@ -168,7 +177,10 @@ struct VolumeStatus {
   std::string share_endpoint = {};
   ShareManagerState share_state = ShareManagerState::none;
   std::int64_t epoch = 0;  // mirrors the Grant, for people
+  std::string export_id =
+      {};  // of the last start that served: another one means that clients must open again
   std::optional<MoveStatus> move = {};
+  RestartStatus restarts = {};
 };
 MOOR_DESCRIBED(VolumeStatus);
 
@@ -183,6 +195,9 @@ MOOR_DESCRIBED_KIND(Volume);
 inline constexpr std::string_view kVolumeScheduled = "Scheduled";
 inline constexpr std::string_view kVolumeRestore = "Restore";
 inline constexpr std::string_view kVolumeTooManySnapshots = "TooManySnapshots";
+// Since when the volume is being opened or closed, and what that waits for.
+inline constexpr std::string_view kVolumeOpening = "Opening";
+inline constexpr std::string_view kVolumeClosing = "Closing";
 
 // The rules that need nothing but the object itself.
 Causes validate_volume(const Volume& volume);

@@ -55,6 +55,9 @@ MOOR_DESCRIBE(GrantSpec, "Who may write to the volume, and which replicas hold i
   f.add("snapshot", &GrantSpec::snapshot, "The snapshot that was committed last.").atomic();
   f.add("proofs", &GrantSpec::proofs, "Why former holders are known to write no more, oldest first.")
       .max_items(kMaxProofs);
+  f.add("nextReplica", &GrantSpec::next_replica,
+        "Number of the next replica's name; it only grows, so that no name is used twice.")
+      .at_least(0);
 }
 
 MOOR_DESCRIBE(Grant, "The fencing record of a volume: the only place that says who may write.") {
@@ -138,6 +141,8 @@ Causes validate_grant_update(const Grant& before, const Grant& after) {
   if (is.epoch < was.epoch) causes.push_back(forbidden("spec.epoch", "an epoch never goes down"));
   if (is.generation < was.generation)
     causes.push_back(forbidden("spec.generation", "a generation never goes down"));
+  if (is.next_replica < was.next_replica)
+    causes.push_back(forbidden("spec.nextReplica", "a replica's number is never used twice"));
   // A start takes a new epoch: the same one may not name another process, except when the standby becomes
   // active.
   const auto reuses = [&](const std::optional<GrantHolder>& holder) {

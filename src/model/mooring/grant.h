@@ -61,6 +61,7 @@ struct GrantSpec {
   bool unproven = false;
   std::optional<GrantSnapshot> snapshot = {};
   std::vector<ReleaseProof> proofs = {};  // oldest first
+  std::int64_t next_replica = 0;          // number of the next replica's name: none is ever used twice
 };
 MOOR_DESCRIBED(GrantSpec);
 

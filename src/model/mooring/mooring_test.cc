@@ -45,6 +45,16 @@ TEST(Grant, EpochAndGenerationNeverGoDownS2) {
   EXPECT_THAT(after_change([](GrantSpec& spec) { spec.generation = 6; }), ElementsAre("spec.generation"));
 }
 
+TEST(Grant, TheNumberOfAReplicaIsNeverUsedTwice) {
+  Grant before = granted();
+  before.spec.next_replica = 4;
+  Grant after = before;
+  after.spec.next_replica = 3;
+  const Causes causes = validate_grant_update(before, after);
+  ASSERT_EQ(causes.size(), 1u);
+  EXPECT_EQ(causes[0].field, "spec.nextReplica");
+}
+
 TEST(Grant, AnEpochIsGrantedOnceS3) {
   EXPECT_THAT(after_change([](GrantSpec& spec) { spec.active->node = "node-2"; }),
               ElementsAre("spec.active.epoch"));

@@ -1,0 +1,174 @@
+#include "control/controllers/family.h"
+
+#include <fmt/format.h>
+
+#include "model/core/node.h"
+
+namespace moor::control {
+
+using model::ConditionStatus;
+
+std::string engine_name(std::string_view volume) {
+  return fmt::format("{}-e", volume);
+}
+
+std::string token_name(std::string_view volume) {
+  return fmt::format("{}-token", volume);
+}
+
+std::string replica_name(std::string_view volume, std::int64_t number) {
+  return fmt::format("{}-r-{}", volume, number);
+}
+
+std::string data_directory_name(const lh::Volume& volume, std::int64_t number) {
+  return fmt::format("{}-{}-r-{}", volume.metadata.name, volume.metadata.uid.substr(0, 8), number);
+}
+
+std::string key_in_ledger(std::string_view space, std::string_view name) {
+  return fmt::format("{}/{}", space, name);
+}
+
+std::uint64_t digest_nothing(const Json*) {
+  return 0;
+}
+
+std::uint64_t digest_node_life(const Json* node) {
+  if (node == nullptr) return 0;
+  std::string text = "1";
+  const Json* status = node->find("status");
+  const Json* conditions = status == nullptr ? nullptr : status->find("conditions");
+  for (std::size_t i = 0; conditions != nullptr && conditions->is_array() && i < conditions->size(); ++i) {
+    const Json& one = conditions->at(i);
+    if (one.get_string("type") != lh::kNodeReady) continue;
+    text +=
+        fmt::format("/{}/{}", one.get_string("status").value_or(""), one.get_string("reason").value_or(""));
+  }
+  if (status != nullptr) text += fmt::format("/{}", status->get_int64("incarnation").value_or(0));
+  return std::hash<std::string>()(text) | 1;
+}
+
+NodeLife node_life(const View& view, const std::string& node) {
+  NodeLife life;
+  if (node.empty()) return life;
+  const auto found = view.find<lh::Node>(lh::kDefaultNamespace, node, digest_node_life);
+  if (!found) return life;
+  life.exists = true;
+  life.incarnation = found->status.incarnation;
+  const model::Condition* ready = model::find_condition(found->status.conditions, lh::kNodeReady);
+  if (ready == nullptr) return life;
+  life.ready = ready->status == ConditionStatus::yes;
+  life.reason = ready->reason;
+  life.message = ready->message;
+  life.since = model::parse_rfc3339(ready->last_transition_time);
+  return life;
+}
+
+Family::Family(const View& view_, const Object<lh::Volume>& volume_)
+    : view(view_), space(volume_->metadata.space), name(volume_->metadata.name), volume(volume_) {
+  attachment = Edit(view.find<lh::VolumeAttachment>(space, name));
+  grant = Edit(view.find<mr::Grant>(space, name));
+  engine = Edit(view.find<lh::Engine>(space, engine_name(name)));
+  for (auto& replica : view.of_volume<lh::Replica>(space, name)) {
+    std::string replica_key = replica->metadata.name;
+    replicas.emplace(std::move(replica_key), Edit(std::move(replica)));
+  }
+}
+
+Edit<mr::Ledger>& Family::ledger(const std::string& node) {
+  const auto found = ledgers.find(node);
+  if (found != ledgers.end()) return found->second;
+  Edit<mr::Ledger> ledger(view.find<mr::Ledger>("", node, digest_nothing));
+  if (!ledger) ledger.edit().metadata.name = node;
+  return ledgers.emplace(node, std::move(ledger)).first->second;
+}
+
+void Family::set_condition(std::string_view type, bool holds, std::string reason, std::string message) {
+  const model::Condition* known = model::find_condition(volume->status.conditions, type);
+  // What never was need not be denied.
+  if (known == nullptr && !holds) return;
+  const ConditionStatus status = holds ? ConditionStatus::yes : ConditionStatus::no;
+  if (known != nullptr && known->status == status && known->reason == reason && known->message == message)
+    return;
+  model::set_condition(volume.edit().status.conditions,
+                       {std::string(type), status, "", "", std::move(reason), std::move(message)},
+                       view.now());
+}
+
+std::optional<model::Time> Family::holds_since(std::string_view type) const {
+  const model::Condition* known = model::find_condition(volume->status.conditions, type);
+  if (known == nullptr || known->status != ConditionStatus::yes) return std::nullopt;
+  return model::parse_rfc3339(known->last_transition_time);
+}
+
+void Family::again_at(model::Time when) {
+  const auto wait = std::max<std::chrono::microseconds>(when - view.now(), std::chrono::milliseconds(1));
+  plan.again(std::chrono::duration_cast<Duration>(wait));
+}
+
+Plan Family::finish() {
+  attachment.write(plan);
+  grant.write(plan);
+  token.write(plan);
+  engine.write(plan);
+  for (const auto& [replica, edit] : replicas) edit.write(plan);
+  for (const auto& [node, edit] : ledgers) edit.write(plan);
+  volume.write_status(plan);
+  return std::move(plan);
+}
+
+std::vector<DiskFacts> all_disks(const View& view) {
+  std::vector<DiskFacts> disks;
+  const attach::Settings& settings = view.settings();
+  for (const auto& node : view.all<lh::Node>(lh::kDefaultNamespace)) {
+    const auto ledger = view.find<mr::Ledger>("", node->metadata.name);
+    const auto machine = view.find<model::core::Node>("", node->metadata.name);
+    const bool cordoned = machine && machine->spec.unschedulable;
+    std::string objection;
+    if (!model::is_condition_true(node->status.conditions, lh::kNodeReady))
+      objection = "on a node that is not ready";
+    else if (!node->spec.allow_scheduling)
+      objection = "on a node that takes no replicas";
+    else if (node->spec.eviction_requested)
+      objection = "on a node that is being emptied";
+    else if (cordoned && settings.disable_scheduling_on_cordoned_node())
+      objection = "on a cordoned node";
+    for (const auto& [name, spec] : node->spec.disks) {
+      DiskFacts disk{node->metadata.name,
+                     name,
+                     "",
+                     spec.path,
+                     node->status.zone,
+                     node->spec.tags,
+                     spec.tags,
+                     objection,
+                     0,
+                     spec.storage_reserved,
+                     0,
+                     0};
+      const auto status = node->status.disk_status.find(name);
+      const bool known = status != node->status.disk_status.end() && !status->second.disk_uuid.empty();
+      if (known) {
+        disk.uuid = status->second.disk_uuid;
+        disk.maximum = status->second.storage_maximum;
+        disk.available = status->second.storage_available;
+        if (ledger) {
+          const auto promised = ledger->spec.disks.find(disk.uuid);
+          if (promised != ledger->spec.disks.end())
+            for (const auto& [replica, bytes] : promised->second) disk.promised += bytes;
+        }
+      }
+      if (disk.objection.empty() &&
+          (!known || !model::is_condition_true(status->second.conditions, lh::kDiskReady)))
+        disk.objection = "not ready";
+      if (disk.objection.empty() && !spec.allow_scheduling) disk.objection = "takes no replicas";
+      if (disk.objection.empty() && spec.eviction_requested) disk.objection = "is being emptied";
+      if (disk.objection.empty() &&
+          disk.available < disk.maximum / 100 * settings.minimal_available_percentage())
+        disk.objection = "too full";
+      disks.push_back(std::move(disk));
+    }
+  }
+  return disks;
+}
+
+}  // namespace moor::control

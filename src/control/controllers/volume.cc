@@ -1,0 +1,93 @@
+// The volume controller: from where a volume is wanted (spec.nodeID) and what its processes report to what
+// they shall do next. The table of the attach room says which step; the files beside this one do it.
+#include "attach/table.h"
+#include "control/controllers/controllers.h"
+#include "control/controllers/volume_steps.h"
+
+namespace moor::control {
+namespace {
+
+using attach::Action;
+
+// More than any row needs in one go: creating → detaching → detached → attaching.
+constexpr int kMostSteps = 5;
+
+void act(Family& family, Action action) {
+  switch (action) {
+    case Action::open:
+      // The attachment rules take a faulted volume off its node first.
+      if (family.volume->status.robustness != lh::Robustness::faulted) open(family);
+      return;
+    case Action::close: return close(family);
+    case Action::none:
+    case Action::create:       // done before any step
+    case Action::finish_move:  // the status says it all
+      return;
+  }
+}
+
+void apply(Family& family, const attach::Step& step) {
+  family.set(&lh::VolumeStatus::state, step.state);
+  family.set(&lh::VolumeStatus::current_node_id, step.current_node_id);
+  family.set(&lh::VolumeStatus::current_migration_node_id, step.current_migration_node_id);
+}
+
+void follow_table(Family& family) {
+  for (int i = 0; i < kMostSteps; ++i) {
+    const attach::Position position = attach::position_of(*family.volume);
+    const attach::Step first = attach::next_step(position, progress_of(family));
+    act(family, first.action);
+    // What the action found done at once needs no second look.
+    apply(family, attach::next_step(position, progress_of(family)));
+    if (attach::position_of(*family.volume) == position) return;
+  }
+}
+
+Plan reconcile_deletion(Family& family) {
+  const bool whole = family.grant && family.engine;
+  if (whole) {
+    follow_table(family);
+    if (!progress_of(family).stopped) return family.finish();
+  } else {
+    family.set(&lh::VolumeStatus::state, lh::VolumeState::deleting);
+  }
+  // Stopped and proven: first that is written, then things go.
+  Plan written = Family(family).finish();
+  if (!written.writes.empty()) return written;
+  remove_all(family);
+  return family.finish();
+}
+
+class VolumeController final : public Controller {
+ public:
+  std::string_view name() const override { return "volume"; }
+
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<lh::Volume>(), key_by_name},          {&kind_of<lh::VolumeAttachment>(), key_by_name},
+            {&kind_of<mr::Grant>(), key_by_name},           {&kind_of<lh::Engine>(), key_by_volume_label},
+            {&kind_of<lh::Replica>(), key_by_volume_label}, {&kind_of<lh::Snapshot>(), key_by_volume_label},
+            {&kind_of<lh::ShareManager>(), key_by_name}};
+  }
+
+  Plan reconcile(const View& view, const Key& key) const override {
+    const auto volume = view.find<lh::Volume>(key.space, key.name);
+    if (!volume) return {};
+    Family family(view, volume);
+    if (volume->metadata.is_being_deleted()) return reconcile_deletion(family);
+    create_missing(family);
+    place_replicas(family);
+    if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
+    lift_fault(family);
+    follow_table(family);
+    tell_robustness(family, progress_of(family));
+    return family.finish();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Controller> make_volume_controller() {
+  return std::make_unique<VolumeController>();
+}
+
+}  // namespace moor::control

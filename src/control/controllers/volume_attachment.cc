@@ -1,0 +1,235 @@
+// The attachment controller: gathers what is known about one volume into a Book, asks the attachment rules,
+// and writes what they say. It decides nothing itself.
+#include <fmt/format.h>
+
+#include "attach/decide.h"
+#include "attach/tickets.h"
+#include "control/controllers/controllers.h"
+#include "control/controllers/family.h"
+#include "model/core/node.h"
+#include "model/kinds.h"
+
+namespace moor::control {
+namespace {
+
+using attach::Book;
+using attach::OwnerState;
+
+std::uint64_t digest_text(const Json* part) {
+  return part == nullptr ? 0 : std::hash<std::string>()(to_text(*part)) | 1;
+}
+
+std::uint64_t digest_holder(const Json* grant) {
+  return grant == nullptr ? 0 : digest_text(grant->find_path({"spec", "active"})) + 2;
+}
+
+std::uint64_t digest_engine_conditions(const Json* engine) {
+  return engine == nullptr ? 0 : digest_text(engine->find_path({"status", "conditions"})) + 2;
+}
+
+std::uint64_t digest_cordon(const Json* node) {
+  const Json* spec = node == nullptr ? nullptr : node->find("spec");
+  return spec == nullptr ? 0 : spec->get_bool("unschedulable").value_or(false) ? 2 : 1;
+}
+
+std::uint64_t digest_uid(const Json* object) {
+  return object == nullptr ? 0 : digest_text(object->find_path({"metadata", "uid"}));
+}
+
+// Volumes other than this one that are on the node or on their way there. The Ledger guards the count: every
+// decision that adds to it writes the Ledger.
+std::int64_t others_on(const View& view, const Key& key, const std::string& node) {
+  std::set<Key> volumes;
+  for (const char* field : {"spec.nodeID", "status.currentNodeID"})
+    for (const auto& volume : view.by_field<lh::Volume>(field, node))
+      volumes.insert({volume->metadata.space, volume->metadata.name});
+  volumes.erase(key);
+  return static_cast<std::int64_t>(volumes.size());
+}
+
+void look_up_nodes(const View& view, const Key& key, Book& book) {
+  std::set<std::string> names{book.volume.spec.node_id, book.volume.status.current_node_id};
+  for (const auto& [id, ticket] : book.attachment.spec.attachment_tickets) names.insert(ticket.node_id);
+  names.erase("");
+  const bool limited = book.settings.node_attach_limit() > 0;
+  for (const std::string& name : names) {
+    const NodeLife life = node_life(view, name);
+    if (!life.exists) continue;
+    const auto machine = view.find<model::core::Node>("", name, digest_cordon);
+    attach::NodeFacts facts;
+    facts.agent_reachable = life.ready || life.reason != "HeartbeatMissed";
+    facts.ready = life.ready || !facts.agent_reachable;
+    facts.cordoned = machine && machine->spec.unschedulable;
+    facts.since = life.since;
+    facts.reason = life.message;
+    if (limited) facts.attachments = others_on(view, key, name);
+    book.nodes.emplace(name, std::move(facts));
+  }
+}
+
+void look_up_owners(const View& view, Book& book) {
+  for (const auto& [id, ticket] : book.attachment.spec.attachment_tickets) {
+    if (!ticket.owner) continue;
+    const model::ObjectReference& owner = *ticket.owner;
+    const model::KindInfo* kind = model::find_kind_by_name(owner.api_version, owner.kind);
+    if (kind == nullptr) continue;  // not ours to judge
+    const JsonPtr found = view.find_any(*kind, kind->namespaced ? owner.space : "", owner.name, digest_uid);
+    const Json* uid = found == nullptr ? nullptr : found->find_path({"metadata", "uid"});
+    const bool same =
+        uid != nullptr && (owner.uid.empty() || (uid->is_string() && uid->as_string() == owner.uid));
+    book.owners[attach::owner_key(ticket)] = same ? OwnerState::alive : OwnerState::gone;
+  }
+}
+
+attach::EngineFacts engine_facts(const View& view, const Key& key, const Book& book) {
+  attach::EngineFacts facts;
+  const lh::RestartStatus& restarts = book.volume.status.restarts;
+  const bool serves = book.volume.status.robustness == lh::Robustness::healthy ||
+                      book.volume.status.robustness == lh::Robustness::degraded;
+  facts.restarts = restarts.count;
+  facts.failing = restarts.count > 0 && !serves;
+  facts.exhausted = facts.failing && restarts.count >= book.settings.engine_restart_limit();
+  facts.error = restarts.cause;
+  facts.since = restarts.last_at;
+  const auto engine = view.find<lh::Engine>(key.space, engine_name(key.name), digest_engine_conditions);
+  const model::Condition* in_use =
+      engine ? model::find_condition(engine->status.conditions, "DeviceInUse") : nullptr;
+  if (in_use != nullptr && in_use->status == model::ConditionStatus::yes) {
+    facts.device_in_use_by = in_use->message;
+    facts.device_in_use_since = model::parse_rfc3339(in_use->last_transition_time);
+  }
+  return facts;
+}
+
+attach::StorageFacts storage_facts(const View& view, const Book& book) {
+  attach::StorageFacts facts;
+  const model::Condition* scheduled =
+      model::find_condition(book.volume.status.conditions, lh::kVolumeScheduled);
+  const bool refused = scheduled != nullptr && scheduled->status == model::ConditionStatus::no;
+  const bool degraded_is_fine =
+      book.settings.allow_degraded_creation() && book.grant && !book.grant->spec.members.empty();
+  if (!refused || degraded_is_fine) return facts;
+  const std::vector<DiskFacts> disks = all_disks(view);
+  const Placement placement = place(wish_of(book.volume.spec, book.settings), disks, {}, book.settings);
+  facts.insufficient_capacity = scheduled->reason == "InsufficientCapacity";
+  facts.no_schedulable_disk = !facts.insufficient_capacity;
+  facts.detail = scheduled->message;
+  facts.needed_bytes = book.volume.spec.size;
+  facts.largest_free_bytes = placement.largest_free;
+  facts.since = model::parse_rfc3339(scheduled->last_transition_time);
+  return facts;
+}
+
+// The place that the decision spends: the Ledger is written in the same transaction, and what no longer has a
+// place there is swept out.
+void take_place(const View& view, const Key& key, const std::string& node, Plan& plan) {
+  Edit<mr::Ledger> ledger(view.find<mr::Ledger>("", node, digest_nothing));
+  mr::Ledger& next = ledger.edit();
+  next.metadata.name = node;
+  std::set<std::string> here;
+  for (const char* field : {"spec.nodeID", "status.currentNodeID"})
+    for (const auto& volume : view.by_field<lh::Volume>(field, node))
+      here.insert(key_in_ledger(volume->metadata.space, volume->metadata.name));
+  std::erase_if(next.spec.attachments, [&](const auto& one) { return !here.contains(one.first); });
+  next.spec.attachments[key_in_ledger(key.space, key.name)].since =
+      std::chrono::floor<std::chrono::seconds>(view.now());
+  ledger.write(plan);
+}
+
+bool waits_for_a_place(const attach::Decision& decision) {
+  for (const auto& [id, status] : decision.statuses)
+    for (const lh::Blocker& blocker : status.blockers)
+      if (blocker.type == lh::BlockerType::node_attach_limit) return true;
+  return false;
+}
+
+class VolumeAttachmentController final : public Controller {
+ public:
+  std::string_view name() const override { return "volume-attachment"; }
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<lh::Volume>(), key_by_name}, {&kind_of<lh::VolumeAttachment>(), key_by_name}};
+  }
+
+  Plan reconcile(const View& view, const Key& key) const override {
+    Plan plan;
+    const auto volume = view.find<lh::Volume>(key.space, key.name);
+    const auto attachment = view.find<lh::VolumeAttachment>(key.space, key.name);
+    if (!attachment) return without_tickets(volume, plan);
+    if (attachment->metadata.is_being_deleted()) return let_go(attachment, plan);
+    if (!volume) return plan;
+    const Book book = make_book(view, key, volume, attachment);
+    const attach::Decision decision = attach::decide(book);
+    write(decision, volume, attachment, plan);
+    const bool limited = book.settings.node_attach_limit() > 0;
+    if (limited && decision.takes_place_on) take_place(view, key, *decision.takes_place_on, plan);
+    if (limited && waits_for_a_place(decision))
+      for (const auto& [node, facts] : book.nodes) view.find<mr::Ledger>("", node);
+    if (decision.again_at)
+      plan.again(std::max<Duration>(*decision.again_at - view.now(), std::chrono::milliseconds(1)));
+    for (const attach::Notice& notice : decision.notices)
+      plan.note(volume, notice.warning ? "Warning" : "Normal", notice.reason, notice.message);
+    return plan;
+  }
+
+ private:
+  // No book is an empty book: nobody asks for the volume.
+  static Plan without_tickets(const Object<lh::Volume>& volume, Plan plan) {
+    if (!volume || volume->spec.node_id.empty() || volume->status.state == lh::VolumeState::none) return plan;
+    lh::Volume next = *volume;
+    // A volume from before there were tickets has no Grant of ours yet: its import comes first (S41).
+    if (volume->status.epoch == 0) return plan;
+    next.spec.node_id.clear();
+    plan.update(volume, next);
+    return plan;
+  }
+
+  static Plan let_go(const Object<lh::VolumeAttachment>& attachment, Plan plan) {
+    if (!attachment->metadata.has_finalizer(lh::kFinalizer)) return plan;
+    lh::VolumeAttachment next = *attachment;
+    std::erase(next.metadata.finalizers, std::string(lh::kFinalizer));
+    plan.update(attachment, next);
+    return plan;
+  }
+
+  static Book make_book(const View& view, const Key& key, const Object<lh::Volume>& volume,
+                        const Object<lh::VolumeAttachment>& attachment) {
+    Book book;
+    book.volume = *volume;
+    book.attachment = *attachment;
+    const auto grant = view.find<mr::Grant>(key.space, key.name, digest_holder);
+    if (grant) book.grant = *grant;
+    book.settings = view.settings();
+    book.now = view.now();
+    look_up_nodes(view, key, book);
+    look_up_owners(view, book);
+    book.engine = engine_facts(view, key, book);
+    book.storage = storage_facts(view, book);
+    return book;
+  }
+
+  static void write(const attach::Decision& decision, const Object<lh::Volume>& volume,
+                    const Object<lh::VolumeAttachment>& attachment, Plan& plan) {
+    lh::Volume next_volume = *volume;
+    lh::VolumeAttachment next = *attachment;
+    const attach::Applied applied = attach::apply_decision(decision, next_volume, next);
+    if (applied.volume) plan.update(volume, next_volume);
+    // Tickets and their statuses are one object: the tickets first, the statuses at the next look.
+    if (applied.attachment_spec) {
+      plan.update(attachment, next);
+    } else if (applied.attachment_status) {
+      plan.update_status(attachment, next);
+    }
+    // Each was decided on the other.
+    if (plan.writes.empty()) return;
+    plan.guard(volume);
+    plan.guard(attachment);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Controller> make_volume_attachment_controller() {
+  return std::make_unique<VolumeAttachmentController>();
+}
+
+}  // namespace moor::control

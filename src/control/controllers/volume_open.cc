@@ -1,0 +1,287 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attach/grant.h"
+#include "control/controllers/volume_steps.h"
+
+namespace moor::control {
+namespace {
+
+using lh::InstanceState;
+using lh::Robustness;
+using mr::MemberMode;
+using std::chrono::seconds;
+
+constexpr seconds kServiceThatCounts = std::chrono::minutes(10);
+
+bool has_ended(InstanceState state) {
+  return state == InstanceState::stopped || state == InstanceState::error;
+}
+
+std::string why_it_ended(const lh::Engine& engine) {
+  const model::Condition* failed = model::find_condition(engine.status.conditions, "Failed");
+  if (failed != nullptr && failed->status == model::ConditionStatus::yes && !failed->message.empty())
+    return failed->message;
+  return engine.status.current_state == InstanceState::error ? "the engine failed" : "the engine ended";
+}
+
+// Why a member does not run, for people.
+std::string objection_of(const lh::Replica& replica, const NodeLife& node) {
+  if (!node.exists) return fmt::format("{}: node {} is unknown", replica.metadata.name, replica.spec.node_id);
+  if (!node.ready)
+    return fmt::format("{}: node {} is not ready", replica.metadata.name, replica.spec.node_id);
+  const model::Condition* failed = model::find_condition(replica.status.conditions, "Failed");
+  const bool says = failed != nullptr && failed->status == model::ConditionStatus::yes;
+  return fmt::format("{} on node {}: {}", replica.metadata.name, replica.spec.node_id,
+                     says ? failed->message : "not running yet");
+}
+
+// The members that an engine may start from, and what is still missing.
+struct Readiness {
+  std::map<std::string, std::string> addresses;  // of RW members that run
+  std::vector<std::string> awaited;              // RW members on ready nodes that do not run yet
+  std::vector<std::string> absent;               // RW members whose node is not ready
+};
+
+Readiness readiness_of(const Family& family) {
+  Readiness ready;
+  for (const auto& [name, mode] : family.grant->spec.members) {
+    if (mode == MemberMode::err) continue;
+    const auto found = family.replicas.find(name);
+    if (found == family.replicas.end()) {
+      ready.absent.push_back(name + ": its Replica is gone");
+      continue;
+    }
+    const lh::Replica& replica = *found->second;
+    const NodeLife node = node_life(family.view, replica.spec.node_id);
+    const bool runs = node.ready && replica.spec.desire_state == InstanceState::running &&
+                      replica.status.current_state == InstanceState::running && replica.status.port > 0;
+    if (runs)
+      ready.addresses[name] = fmt::format("{}:{}", replica.status.ip, replica.status.port);
+    else if (mode == MemberMode::rw)
+      (node.ready ? ready.awaited : ready.absent).push_back(objection_of(replica, node));
+  }
+  return ready;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+void start_replicas(Family& family) {
+  for (const auto& [name, mode] : family.grant->spec.members) {
+    const auto found = family.replicas.find(name);
+    if (found == family.replicas.end() || mode == MemberMode::err) continue;
+    if (found->second->spec.desire_state != InstanceState::running &&
+        !found->second->metadata.is_being_deleted())
+      found->second.edit().spec.desire_state = InstanceState::running;
+  }
+}
+
+// One transaction: the epoch, its holder, and the engine that shall run with it.
+void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
+                 const std::optional<mr::ReleaseProof>& proof) {
+  mr::GrantSpec next = family.grant->spec;
+  if (proof) {
+    auto released = attach::release_active(next, *proof);
+    if (!released) return family.plan.reasons.push_back(released.error().message);
+    next = std::move(*released);
+  }
+  const lh::Volume& volume = *family.volume;
+  auto granted = attach::grant_start(next, {engine_name(family.name), volume.spec.node_id, node.incarnation});
+  if (!granted) return family.plan.reasons.push_back(granted.error().message);
+  family.grant.edit().spec = std::move(*granted);
+  lh::EngineSpec& engine = family.engine.edit().spec;
+  engine.node_id = volume.spec.node_id;
+  engine.desire_state = InstanceState::running;
+  engine.volume_size = volume.spec.size;
+  engine.frontend = volume.spec.frontend;
+  engine.disable_frontend = volume.spec.disable_frontend;
+  engine.replica_address_map = ready.addresses;
+  family.plan.reasons.push_back(
+      fmt::format("epoch {} for node {}", family.grant->spec.epoch, volume.spec.node_id));
+}
+
+void count_restart(Family& family, std::string cause) {
+  const std::int32_t before = restarts_in_a_row(family);
+  lh::RestartStatus& restarts = family.status().restarts;
+  restarts.count = before + 1;
+  restarts.last_at = std::chrono::floor<seconds>(family.view.now());
+  restarts.cause = std::move(cause);
+}
+
+// Absent: it may start now. Otherwise how long to wait, or for ever.
+bool must_pause(Family& family) {
+  const std::int32_t count = restarts_in_a_row(family);
+  if (count >= family.view.settings().engine_restart_limit()) return true;
+  const auto& last = family.volume->status.restarts.last_at;
+  if (!last || count == 0) return false;
+  const model::Time when = *last + restart_pause(count);
+  if (when <= family.view.now()) return false;
+  family.again_at(when);
+  return true;
+}
+
+void fault(Family& family, const Readiness& ready) {
+  std::vector<std::string> all = ready.awaited;
+  all.insert(all.end(), ready.absent.begin(), ready.absent.end());
+  count_restart(family, fmt::format("no replica that holds all data can serve ({})", join(all)));
+  family.set(&lh::VolumeStatus::robustness, Robustness::faulted);
+}
+
+void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) {
+  const NodeLife node = node_life(family.view, family.volume->spec.node_id);
+  const Readiness ready = readiness_of(family);
+  const bool restart = proof.has_value();
+  const auto since = family.holds_since(lh::kVolumeOpening);
+  const seconds wait = family.view.settings().replica_start_wait();
+  const model::Time limit = since.value_or(family.view.now()) + wait;
+  const bool waited = since && limit <= family.view.now();
+  if (!node.ready)
+    return family.set_condition(lh::kVolumeOpening, true, "NodeNotReady",
+                                fmt::format("node {} is not ready", family.volume->spec.node_id));
+  if (!ready.awaited.empty() && !waited) {
+    family.again_at(limit);
+    return family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas", join(ready.awaited));
+  }
+  if (ready.addresses.empty()) {
+    family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas", join(ready.absent));
+    if (family.grant->spec.members.empty()) return;  // nothing is placed: the condition Scheduled says why
+    if (waited) return fault(family, ready);
+    return family.again_at(limit);
+  }
+  if (must_pause(family))
+    return family.set_condition(lh::kVolumeOpening, true, "EngineFailing",
+                                family.volume->status.restarts.cause);
+  if (restart) count_restart(family, why_it_ended(*family.engine));
+  grant_epoch(family, ready, node, proof);
+  family.set_condition(lh::kVolumeOpening, true, "StartingEngine",
+                       fmt::format("epoch {}", family.grant->spec.epoch));
+}
+
+// Serving for long enough ends a row of restarts.
+void forget_restarts(Family& family) {
+  const auto& restarts = family.volume->status.restarts;
+  if (restarts.count == 0 || !restarts.last_at) return;
+  const model::Time when = *restarts.last_at + kServiceThatCounts;
+  if (when <= family.view.now()) {
+    family.status().restarts = {};
+  } else {
+    family.again_at(when);
+  }
+}
+
+}  // namespace
+
+seconds restart_pause(std::int32_t count) {
+  if (count <= 0) return seconds(0);
+  return seconds(std::min<std::int64_t>(60, std::int64_t{1} << std::min(count - 1, 6)));
+}
+
+std::int32_t restarts_in_a_row(const Family& family) {
+  const lh::RestartStatus& restarts = family.volume->status.restarts;
+  if (restarts.count == 0 || !restarts.last_at || !family.attachment) return restarts.count;
+  for (const auto& [id, ticket] : family.attachment->spec.attachment_tickets)
+    if (ticket.requested_at && ticket.requested_at->at > *restarts.last_at + seconds(1)) return 0;
+  return restarts.count;
+}
+
+std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
+  if (!family.grant || !family.grant->spec.active) return std::nullopt;
+  const mr::GrantHolder& holder = *family.grant->spec.active;
+  if (family.engine && family.engine->status.epoch == holder.epoch &&
+      has_ended(family.engine->status.current_state)) {
+    mr::ReleaseProof proof;
+    proof.type = mr::ProofType::unmounted;
+    proof.holder = holder;
+    proof.at = model::MicroTime{family.view.now()};
+    proof.by = fmt::format("agent of {}", holder.node);
+    return proof;
+  }
+  const NodeLife node = node_life(family.view, holder.node);
+  return attach::incarnation_proof(holder, node.incarnation, family.view.now());
+}
+
+attach::Progress progress_of(const Family& family) {
+  attach::Progress progress;
+  const mr::GrantSpec& grant = family.grant->spec;
+  progress.standby_stopped = !grant.standby;
+  if (grant.active) {
+    const lh::EngineStatus& engine = family.engine->status;
+    const bool serves = engine.current_state == InstanceState::running && engine.epoch == grant.active->epoch;
+    const bool any_rw = std::any_of(engine.replica_mode_map.begin(), engine.replica_mode_map.end(),
+                                    [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
+    progress.opened = serves && any_rw && grant.active->node == family.volume->spec.node_id &&
+                      family.engine->spec.desire_state == InstanceState::running;
+    return progress;
+  }
+  progress.stopped = std::all_of(family.replicas.begin(), family.replicas.end(), [&](const auto& one) {
+    const lh::Replica& replica = *one.second;
+    const InstanceState state = replica.status.current_state;
+    if (state == InstanceState::none || has_ended(state) || replica.spec.node_id.empty()) return true;
+    // Without an engine a replica's process does nothing; one on a node that does not answer is not waited
+    // for.
+    return !node_life(family.view, replica.spec.node_id).ready;
+  });
+  return progress;
+}
+
+void open(Family& family) {
+  start_replicas(family);
+  const mr::GrantSpec& grant = family.grant->spec;
+  if (progress_of(family).opened) return forget_restarts(family);
+  if (!grant.active) return start_engine(family, std::nullopt);
+  if (const auto proof = proof_of_release(family)) return start_engine(family, proof);
+  if (grant.active->node == family.volume->spec.node_id) return;  // it is starting, or its node is away
+  if (family.engine->spec.desire_state != InstanceState::stopped)
+    family.engine.edit().spec.desire_state = InstanceState::stopped;
+}
+
+void tell_robustness(Family& family, const attach::Progress& progress) {
+  const mr::GrantSpec& grant = family.grant->spec;
+  if (family.volume->status.epoch != grant.epoch) attach::mirror_grant(grant, family.status());
+  for (auto& [name, replica] : family.replicas) {
+    const auto mode = grant.members.find(name);
+    if (mode != grant.members.end() && mode->second == MemberMode::err && replica->spec.failed_at.empty()) {
+      lh::ReplicaSpec& spec = replica.edit().spec;
+      spec.failed_at = spec.last_failed_at = model::format_rfc3339(family.view.now());
+      spec.healthy_at.clear();
+    }
+  }
+  if (family.volume->status.robustness == Robustness::faulted) return;
+  const bool attached = family.volume->status.state == lh::VolumeState::attached;
+  if (!attached || !progress.opened) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
+  const auto in_step = std::count_if(grant.members.begin(), grant.members.end(),
+                                     [](const auto& one) { return one.second == MemberMode::rw; });
+  const bool healthy = in_step >= family.volume->spec.number_of_replicas;
+  if (!healthy && family.volume->status.robustness != Robustness::degraded)
+    family.status().last_degraded_at = model::format_rfc3339(family.view.now());
+  family.set(&lh::VolumeStatus::robustness, healthy ? Robustness::healthy : Robustness::degraded);
+  family.set(&lh::VolumeStatus::frontend_disabled, family.engine->spec.disable_frontend);
+  const std::string& known = family.volume->status.export_id;
+  if (!grant.export_id.empty() && known != grant.export_id) {
+    // Clients of another export may have lost what they had not flushed: they must open again.
+    if (!known.empty()) family.status().remount_requested_at = model::format_rfc3339(family.view.now());
+    family.status().export_id = grant.export_id;
+  }
+  family.set_condition(lh::kVolumeOpening, false, "", "");
+}
+
+void lift_fault(Family& family) {
+  const lh::VolumeStatus& status = family.volume->status;
+  if (status.robustness != Robustness::faulted || status.state != lh::VolumeState::detached) return;
+  const bool any = std::any_of(family.grant->spec.members.begin(), family.grant->spec.members.end(),
+                               [&](const auto& member) {
+                                 const auto found = family.replicas.find(member.first);
+                                 return member.second == MemberMode::rw && found != family.replicas.end() &&
+                                        node_life(family.view, found->second->spec.node_id).ready;
+                               });
+  if (!any || must_pause(family)) return;
+  family.status().robustness = Robustness::unknown;
+  family.status().last_auto_salvaged_at = model::format_rfc3339(family.view.now());
+}
+
+}  // namespace moor::control

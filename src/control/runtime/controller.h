@@ -1,0 +1,36 @@
+// A controller: a function from what is to what shall be written, and the rules that say which changes
+// concern which key. No clock, chance, I/O or memory of its own: asked twice about the same state, it answers
+// the same.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "control/runtime/plan.h"
+#include "control/runtime/view.h"
+
+namespace moor::control {
+
+// Which key an object of this kind belongs to. Called for the object before and after a change; answers an
+// empty name for objects that concern nobody.
+struct Wake {
+  const model::KindInfo* kind = nullptr;
+  Key (*key)(const Json& object) = nullptr;
+};
+
+class Controller {
+ public:
+  virtual ~Controller() = default;
+  virtual std::string_view name() const = 0;
+  // The controller's family: these kinds wake by these rules. Everything else that a reconcile reads wakes
+  // its key by having been read.
+  virtual std::vector<Wake> wakes() const = 0;
+  virtual Plan reconcile(const View& view, const Key& key) const = 0;
+};
+
+// Rules that most families use: the object's own name; the volume that its label names.
+Key key_by_name(const Json& object);
+Key key_by_volume_label(const Json& object);
+
+}  // namespace moor::control

@@ -1,0 +1,88 @@
+#include "control/runtime/keyed_queue.h"
+
+#include <algorithm>
+
+namespace moor::control {
+namespace {
+constexpr Duration kLongestPause = std::chrono::seconds(30);
+}
+
+KeyedQueue::~KeyedQueue() {
+  for (auto& [key, item] : items_) stop_timer(item);
+}
+
+void KeyedQueue::stop_timer(Item& item) {
+  if (item.timer != 0) executor_.stop_timer(item.timer);
+  item.timer = 0;
+}
+
+void KeyedQueue::start_timer(const Key& key, Item& item, Duration after) {
+  stop_timer(item);
+  item.timer = executor_.start_timer(executor_.clock().now() + after, [this, key] {
+    items_[key].timer = 0;
+    add(key);
+  });
+}
+
+void KeyedQueue::add(const Key& key) {
+  Item& item = items_[key];
+  if (item.running) {
+    item.again = true;
+    return;
+  }
+  if (item.waiting) return;
+  item.waiting = true;
+  order_.push_back(key);
+  // A waiter that was cancelled takes no value: the next one gets the call.
+  while (!idle_.empty()) {
+    const Completion<bool> worker = idle_.front();
+    idle_.pop_front();
+    if (worker.set(true)) return;
+  }
+}
+
+Task<Result<Key>> KeyedQueue::next(CancelToken token) {
+  while (order_.empty()) {
+    CO_TRY_VOID(token.check());
+    const Completion<bool> wake(executor_);
+    idle_.push_back(wake);
+    const CancelCallback on_cancel(token, [wake] { wake.set(false); });
+    co_await wake;
+  }
+  CO_TRY_VOID(token.check());
+  Key key = std::move(order_.front());
+  order_.pop_front();
+  Item& item = items_[key];
+  item.waiting = false;
+  item.running = true;
+  stop_timer(item);
+  co_return key;
+}
+
+void KeyedQueue::done(const Key& key, std::optional<Duration> again_after) {
+  Item& item = items_[key];
+  item.pause = Duration(0);
+  stop_timer(item);
+  if (again_after) start_timer(key, item, *again_after);
+  finish(key);
+}
+
+void KeyedQueue::failed(const Key& key, Duration shortest_pause) {
+  Item& item = items_[key];
+  item.pause = std::clamp(item.pause * 2, shortest_pause, kLongestPause);
+  start_timer(key, item, item.pause);
+  finish(key);
+}
+
+void KeyedQueue::finish(const Key& key) {
+  const auto found = items_.find(key);
+  Item& item = found->second;
+  item.running = false;
+  if (std::exchange(item.again, false)) {
+    add(key);
+  } else if (item.timer == 0 && !item.waiting) {
+    items_.erase(found);
+  }
+}
+
+}  // namespace moor::control

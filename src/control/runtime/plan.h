@@ -1,0 +1,78 @@
+// What a reconcile wants done: writes, all in one transaction, conditioned on the versions of what they
+// replace and of the guards. A value; nothing has happened yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/runtime/view.h"
+#include "registry/events.h"
+
+namespace moor::control {
+
+struct Plan {
+  std::vector<registry::Mutation> writes;
+  std::vector<registry::Guard> guards;
+  std::optional<Duration> again_after;  // when time alone changes the answer
+  std::vector<std::string> reasons;     // what is done and why, for people
+  std::vector<registry::EventNote> events;
+
+  template <class T>
+  void create(const T& value) {
+    const model::ObjectMeta& metadata = value.metadata;
+    writes.push_back({registry::Mutation::Type::create,
+                      {&kind_of<T>(), metadata.space, "", ""},
+                      model::encode(value),
+                      ""});
+  }
+  // Nothing when the object would stay as it is.
+  template <class T>
+  bool update(const Object<T>& before, const T& after) {
+    return change(before, after, "");
+  }
+  template <class T>
+  bool update_status(const Object<T>& before, const T& after) {
+    return change(before, after, "status");
+  }
+  template <class T>
+  void remove(const Object<T>& object) {
+    writes.push_back({registry::Mutation::Type::remove,
+                      {&kind_of<T>(), object->metadata.space, object->metadata.name, ""},
+                      {},
+                      object->metadata.resource_version});
+  }
+  // The plan holds only while this object stays as it was read.
+  template <class T>
+  void guard(const Object<T>& object) {
+    guards.push_back({{&kind_of<T>(), object->metadata.space, object->metadata.name, ""},
+                      object->metadata.resource_version});
+  }
+  template <class T>
+  void guard_absent(std::string space, std::string name) {
+    guards.push_back({{&kind_of<T>(), std::move(space), std::move(name), ""}, ""});
+  }
+  void again(Duration after) {
+    if (!again_after || after < *again_after) again_after = after;
+  }
+  template <class T>
+  void note(const Object<T>& about, std::string type, std::string reason, std::string message) {
+    events.push_back({registry::reference_to(kind_of<T>(), *about.json), std::move(type), std::move(reason),
+                      std::move(message)});
+  }
+
+ private:
+  template <class T>
+  bool change(const Object<T>& before, const T& after, const char* subresource) {
+    Json object = *before.json;
+    model::encode_onto(object, after);
+    if (object == *before.json) return false;
+    writes.push_back({registry::Mutation::Type::update,
+                      {&kind_of<T>(), before->metadata.space, before->metadata.name, subresource},
+                      std::move(object),
+                      ""});
+    return true;
+  }
+};
+
+}  // namespace moor::control

@@ -1,0 +1,223 @@
+#include "control/runtime/runtime.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "model/coordination/lease.h"
+#include "model/longhorn/group.h"
+#include "registry/keys.h"
+#include "registry/prepare.h"
+
+namespace moor::control {
+namespace {
+
+constexpr std::string_view kNodeLeases = "mooring-node-lease";
+// A conflict is normal and cured by reading; other failures are not cured by hurry.
+constexpr Duration kConflictPause = std::chrono::milliseconds(2);
+constexpr Duration kErrorPause = std::chrono::milliseconds(50);
+
+// Lets others have the thread between two looks that needed no waiting.
+struct Yield {
+  Executor& executor;
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) const {
+    executor.post([waiter] { waiter.resume(); });
+  }
+  void await_resume() const {}
+};
+
+}  // namespace
+
+Key key_by_name(const Json& object) {
+  return {registry::metadata_text(object, "namespace"), registry::metadata_text(object, "name")};
+}
+
+Key key_by_volume_label(const Json& object) {
+  const Json* labels = object.find_path({"metadata", "labels"});
+  if (labels == nullptr) return {};
+  return {registry::metadata_text(object, "namespace"),
+          std::string(labels->get_string(model::longhorn::kVolumeLabel).value_or(""))};
+}
+
+struct Runtime::Lane {
+  Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor)
+      : index(index_), controller(std::move(controller_)), queue(executor) {
+    for (const Wake& wake : controller->wakes()) family.insert(wake.kind);
+  }
+  std::size_t index;
+  std::unique_ptr<Controller> controller;
+  KeyedQueue queue;
+  std::set<const model::KindInfo*> family;
+  std::map<Key, std::vector<Reads::Read>> reads;  // what each key's last look read
+  std::size_t under_way = 0;
+  ControllerStats stats;
+};
+
+Runtime::Runtime(registry::LocalRegistry& registry, std::vector<std::unique_ptr<Controller>> controllers,
+                 registry::EventRecorder* events, RuntimeOptions options)
+    : registry_(registry), events_(events), options_(std::move(options)), source_(registry) {
+  for (auto& controller : controllers) {
+    const std::size_t index = lanes_.size();
+    for (const Wake& wake : controller->wakes()) wakes_[wake.kind].emplace_back(index, wake);
+    lanes_.push_back(std::make_unique<Lane>(index, std::move(controller), registry.executor()));
+  }
+}
+
+Runtime::~Runtime() = default;
+
+std::vector<std::string_view> Runtime::names() const {
+  std::vector<std::string_view> names;
+  for (const auto& lane : lanes_) names.push_back(lane->controller->name());
+  return names;
+}
+
+ControllerStats Runtime::stats(std::size_t controller) const {
+  ControllerStats stats = lanes_[controller]->stats;
+  stats.waiting = lanes_[controller]->queue.waiting();
+  return stats;
+}
+
+bool Runtime::is_idle() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->queue.waiting() == 0 && lane->under_way == 0; });
+}
+
+Task<Result<void>> Runtime::lead(registry::Guard term, CancelToken token) {
+  TaskGroup group(registry_.executor(), token);
+  group.spawn(listen(group.token()));
+  for (const auto& lane : lanes_)
+    for (std::size_t i = 0; i < options_.workers; ++i) group.spawn(work(*lane, term, group.token()));
+  co_return co_await group.join();
+}
+
+Task<Result<void>> Runtime::listen(CancelToken token) {
+  CO_TRY_VOID(co_await registry_.cache().wait_for(0, token));
+  while (true) {
+    CO_TRY(auto subscription, registry_.subscribe({"", std::nullopt}, registry_.cache().revision()));
+    heartbeats_.clear();
+    registry_.cache().for_each("", [this](const store::ObjectPtr& object) {
+      notice(store::Change{object->entry.revision, nullptr, object});
+      return true;
+    });
+    while (true) {
+      auto changes = co_await subscription->next(token);
+      if (changes.is(Errc::expired)) break;  // too much at once: look at everything again
+      if (!changes) co_return changes.error();
+      for (const store::ChangePtr& change : *changes) notice(*change);
+    }
+  }
+}
+
+void Runtime::notice(const store::Change& change) {
+  const registry::KeyParts parts = registry::split_key(change.key());
+  if (parts.kind == nullptr) return;
+  const JsonPtr before = change.before == nullptr ? nullptr : registry::object_of(*change.before);
+  const JsonPtr after = change.after == nullptr ? nullptr : registry::object_of(*change.after);
+  if (parts.space == kNodeLeases && parts.kind == &kind_of<model::coordination::Lease>()) {
+    const std::string node(parts.name);
+    if (after != nullptr) {
+      heartbeats_[node] = registry_.executor().clock().now();
+    } else {
+      heartbeats_.erase(node);
+    }
+  }
+  if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
+    for (const auto& [lane, wake] : found->second) {
+      for (const JsonPtr& side : {before, after}) {
+        if (side == nullptr) continue;
+        Key key = wake.key(*side);
+        if (!key.name.empty()) lanes_[lane]->queue.add(key);
+      }
+    }
+  }
+  wake_readers(change.key(), before.get(), after.get());
+  // Readers of everything of a kind, in its namespace or in all.
+  wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get());
+  if (!parts.space.empty()) wake_readers(registry::prefix_of(*parts.kind, ""), before.get(), after.get());
+}
+
+void Runtime::wake_readers(const std::string& key, const Json* before, const Json* after) {
+  const auto found = dependents_.find(key);
+  if (found == dependents_.end()) return;
+  for (const Dependent& dependent : found->second) {
+    if (dependent.digest != nullptr && dependent.digest(before) == dependent.digest(after)) continue;
+    lanes_[dependent.lane]->queue.add(dependent.key);
+  }
+}
+
+void Runtime::remember_reads(Lane& lane, const Key& key, const Reads& reads) {
+  const auto known = lane.reads.find(key);
+  if (known != lane.reads.end() && known->second == reads.reads) return;
+  if (known != lane.reads.end()) {
+    for (const Reads::Read& read : known->second) {
+      const auto found = dependents_.find(read.key);
+      if (found == dependents_.end()) continue;
+      std::erase(found->second, Dependent{lane.index, key, read.digest});
+      if (found->second.empty()) dependents_.erase(found);
+    }
+    lane.reads.erase(known);
+  }
+  if (reads.reads.empty()) return;
+  for (const Reads::Read& read : reads.reads)
+    dependents_[read.key].push_back(Dependent{lane.index, key, read.digest});
+  lane.reads.emplace(key, reads.reads);
+}
+
+View::Moment Runtime::moment() const {
+  const Clock& clock = registry_.executor().clock();
+  return {model::Time(clock.wall().since_epoch), clock.now(), &heartbeats_};
+}
+
+Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken token) {
+  while (true) {
+    CO_TRY(const Key key, co_await lane.queue.next(token));
+    const TimePoint start = registry_.executor().clock().now();
+    ++lane.under_way;
+    const auto done = co_await look_at(lane, key, term);
+    --lane.under_way;
+    const Duration took = registry_.executor().clock().now() - start;
+    lane.stats.busy += took;
+    lane.stats.longest = std::max(lane.stats.longest, took);
+    if (!done) {
+      lane.queue.failed(key, done.is(Errc::conflict) ? kConflictPause : kErrorPause);
+      if (done.is(Errc::conflict)) CO_TRY_VOID(co_await registry_.catch_up());
+    }
+    co_await Yield{registry_.executor()};
+  }
+}
+
+Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term) {
+  ++lane.stats.reconciles;
+  const View view(source_, decoder_, moment(), &lane.family);
+  Plan plan = lane.controller->reconcile(view, key);
+  remember_reads(lane, key, view.reads());
+  const std::size_t count = plan.writes.size();
+  if (count > 0) {
+    registry::WriteOptions options;
+    options.field_manager = options_.field_manager;
+    options.field_validation = registry::FieldValidation::ignore;
+    plan.guards.push_back(std::move(term));
+    const auto written =
+        co_await registry_.transact(std::move(plan.writes), std::move(plan.guards), std::move(options));
+    if (!written) {
+      const bool conflict = written.is(Errc::conflict) || written.is(Errc::not_found);
+      ++(conflict ? lane.stats.conflicts : lane.stats.errors);
+      if (conflict) co_return make_error(Errc::conflict, written.error().error.message);
+      log_warn("a plan could not be written and will be made again", {{"controller", lane.controller->name()},
+                                                                      {"namespace", key.space},
+                                                                      {"name", key.name},
+                                                                      {"reason", written.error().error}});
+      co_return written.error().error;
+    }
+    ++lane.stats.commits;
+    lane.stats.writes += count;
+    for (const std::string& reason : plan.reasons)
+      log_debug(reason, {{"controller", lane.controller->name()}, {"name", key.name}});
+    for (registry::EventNote& note : plan.events)
+      if (events_ != nullptr) events_->record(std::move(note));
+  }
+  lane.queue.done(key, plan.again_after);
+  co_return Result<void>();
+}
+
+}  // namespace moor::control

@@ -1,0 +1,85 @@
+// Runs controllers: wakes their keys by what changes, reconciles each key on one worker at a time, and writes
+// plans in one transaction each. A plan that lost against somebody else's write is dropped and the key looked
+// at again.
+//
+// It works for one term of leadership: every write is conditioned on the term's own object, so that a leader
+// that has been replaced without knowing can change nothing (S39). On one executor's thread; no clock, thread
+// or chance of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/task_group.h"
+#include "control/runtime/controller.h"
+#include "control/runtime/keyed_queue.h"
+#include "control/runtime/leader.h"
+#include "registry/events.h"
+#include "registry/local_registry.h"
+
+namespace moor::control {
+
+// Figures of one controller since it was made.
+struct ControllerStats {
+  std::uint64_t reconciles = 0;
+  std::uint64_t writes = 0;     // objects
+  std::uint64_t commits = 0;    // plans
+  std::uint64_t conflicts = 0;  // plans that came too late
+  std::uint64_t errors = 0;
+  std::size_t waiting = 0;
+  Duration busy{0};     // from taking a key to its plan being durable, all keys together
+  Duration longest{0};  // of one key
+};
+
+struct RuntimeOptions {
+  std::size_t workers = 32;  // keys at once, per controller
+  std::string field_manager = "moord-controllers";
+};
+
+class Runtime final : public Duty {
+ public:
+  Runtime(registry::LocalRegistry& registry, std::vector<std::unique_ptr<Controller>> controllers,
+          registry::EventRecorder* events = nullptr, RuntimeOptions options = {});
+  ~Runtime() override;
+
+  // Until cancelled. `term` guards every write.
+  Task<Result<void>> lead(registry::Guard term, CancelToken token) override;
+
+  std::vector<std::string_view> names() const;
+  ControllerStats stats(std::size_t controller) const;
+  // Nothing waits and nothing is under way; timers may still be set.
+  bool is_idle() const;
+
+ private:
+  struct Lane;
+  struct Dependent {
+    std::size_t lane = 0;
+    Key key;
+    Digest digest = nullptr;
+    bool operator==(const Dependent&) const = default;
+  };
+
+  Task<Result<void>> listen(CancelToken token);
+  Task<Result<void>> work(Lane& lane, registry::Guard term, CancelToken token);
+  // True: nothing is left to do now; false: look again.
+  Task<Result<void>> look_at(Lane& lane, Key key, registry::Guard term);
+  void notice(const store::Change& change);
+  void wake_readers(const std::string& key, const Json* before, const Json* after);
+  void remember_reads(Lane& lane, const Key& key, const Reads& reads);
+  View::Moment moment() const;
+
+  registry::LocalRegistry& registry_;
+  registry::EventRecorder* events_;
+  RuntimeOptions options_;
+  RegistrySource source_;
+  Decoder decoder_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unordered_map<const model::KindInfo*, std::vector<std::pair<std::size_t, Wake>>> wakes_;
+  std::unordered_map<std::string, std::vector<Dependent>> dependents_;  // by what was read
+  std::map<std::string, TimePoint> heartbeats_;
+};
+
+}  // namespace moor::control

@@ -1,0 +1,51 @@
+#include "control/runtime/view.h"
+
+#include "base/log.h"
+#include "model/longhorn/group.h"
+#include "model/longhorn/setting.h"
+#include "registry/keys.h"
+#include "registry/prepare.h"
+
+namespace moor::control {
+
+void Decoder::put(const JsonPtr& json, std::shared_ptr<const void> value) {
+  if (slots_.size() >= sweep_at_) {
+    std::erase_if(slots_, [](const auto& slot) { return slot.second.keep.use_count() == 1; });
+    sweep_at_ = std::max<std::size_t>(1024, slots_.size() * 2);
+  }
+  slots_[json.get()] = Slot{json, std::move(value)};
+}
+
+void Decoder::complain(const Json& json, const Error& error) {
+  log_error("an object does not fit its kind and is passed over",
+            {{"name", registry::metadata_text(json, "name")}, {"reason", error}});
+}
+
+std::optional<Duration> View::heartbeat_age(const std::string& node) const {
+  if (moment_.heartbeats == nullptr) return std::nullopt;
+  const auto found = moment_.heartbeats->find(node);
+  if (found == moment_.heartbeats->end()) return std::nullopt;
+  return moment_.monotonic - found->second;
+}
+
+const attach::Settings& View::settings() const {
+  if (!settings_) {
+    std::map<std::string, std::string> values;
+    for (const auto& setting : all<model::longhorn::Setting>(model::longhorn::kDefaultNamespace))
+      values[setting->metadata.name] = setting->value;
+    settings_.emplace(std::move(values));
+  }
+  return *settings_;
+}
+
+void View::note(const model::KindInfo& kind, std::string_view space, std::string_view name,
+                Digest digest) const {
+  if (family_ != nullptr && family_->contains(&kind)) return;
+  Reads::Read read{name.empty() ? registry::prefix_of(kind, space) : registry::key_of(kind, space, name),
+                   digest};
+  for (const Reads::Read& one : reads_.reads)
+    if (one == read) return;
+  reads_.reads.push_back(std::move(read));
+}
+
+}  // namespace moor::control

@@ -1,0 +1,168 @@
+// What a reconcile sees: a consistent read of the objects, decoded once however often they are read, and the
+// time. A View lives for one reconcile, on the runtime's thread.
+//
+// It notes what was read. The runtime looks at the key again when any of that changes, so a controller cannot
+// forget to be woken by what it looked at, and nothing else wakes it. Objects of the controller's own family
+// (those its wake rules cover) are not noted one by one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "attach/settings.h"
+#include "base/clock.h"
+#include "control/runtime/source.h"
+#include "model/codec.h"
+#include "model/time.h"
+
+namespace moor::control {
+
+struct Key {
+  std::string space;
+  std::string name;
+  auto operator<=>(const Key&) const = default;
+};
+
+// One object as it was read: its Json, which a write is made from, and its typed form.
+template <class T>
+struct Object {
+  JsonPtr json;
+  std::shared_ptr<const T> value;
+  explicit operator bool() const { return value != nullptr; }
+  const T& operator*() const { return *value; }
+  const T* operator->() const { return value.get(); }
+};
+
+template <class T>
+const model::KindInfo& kind_of() {
+  return kind_info(static_cast<const T*>(nullptr));
+}
+
+// Typed objects by the Json they were decoded from: an object that has not changed is not decoded again.
+// Bounded by what the cache holds: entries whose Json nobody else keeps are dropped.
+class Decoder {
+ public:
+  // Null when the object does not fit its kind, which validation does not let happen.
+  template <class T>
+  std::shared_ptr<const T> get(const JsonPtr& json) {
+    const auto found = slots_.find(json.get());
+    if (found != slots_.end()) return std::static_pointer_cast<const T>(found->second.value);
+    auto decoded = model::decode<T>(*json);
+    if (!decoded) {
+      complain(*json, decoded.error());
+      return nullptr;
+    }
+    auto value = std::make_shared<const T>(std::move(*decoded));
+    put(json, value);
+    return value;
+  }
+  std::size_t size() const { return slots_.size(); }
+
+ private:
+  struct Slot {
+    JsonPtr keep;  // so that its address stays its own
+    std::shared_ptr<const void> value;
+  };
+  void put(const JsonPtr& json, std::shared_ptr<const void> value);
+  static void complain(const Json& json, const Error& error);
+
+  std::unordered_map<const Json*, Slot> slots_;  // looked up, never iterated in an order that matters
+  std::size_t sweep_at_ = 1024;
+};
+
+// A part of an object that a reader cares about, as a number; null stands for an absent object. A change
+// that leaves it the same wakes nobody.
+using Digest = std::uint64_t (*)(const Json* object);
+
+// What one reconcile read outside its family.
+struct Reads {
+  struct Read {
+    std::string key;  // of the registry; ends in '/' for everything below
+    Digest digest = nullptr;
+    bool operator==(const Read&) const = default;
+  };
+  std::vector<Read> reads;
+};
+
+class View {
+ public:
+  struct Moment {
+    model::Time now;        // for timestamps in objects
+    TimePoint monotonic{};  // for ages
+    // When this runtime first saw the present version of a heartbeat, by the name of its node. Clocks of
+    // nodes differ, so a renewal's own time says nothing about its age.
+    const std::map<std::string, TimePoint>* heartbeats = nullptr;
+  };
+  View(const Source& source, Decoder& decoder, Moment moment,
+       const std::set<const model::KindInfo*>* family = nullptr)
+      : source_(source), decoder_(decoder), moment_(moment), family_(family) {}
+
+  model::Time now() const { return moment_.now; }
+  // How long ago this runtime saw the node's last heartbeat; absent: there is none.
+  std::optional<Duration> heartbeat_age(const std::string& node) const;
+
+  template <class T>
+  Object<T> find(std::string_view space, std::string_view name, Digest digest = nullptr) const {
+    const model::KindInfo& kind = kind_of<T>();
+    note(kind, space, name, digest);
+    return typed<T>(source_.find(kind, space, name));
+  }
+  // Any kind, for references to objects.
+  JsonPtr find_any(const model::KindInfo& kind, std::string_view space, std::string_view name,
+                   Digest digest = nullptr) const {
+    note(kind, space, name, digest);
+    return source_.find(kind, space, name);
+  }
+  template <class T>
+  std::vector<Object<T>> all(std::string_view space, Digest digest = nullptr) const {
+    note(kind_of<T>(), space, "", digest);
+    std::vector<Object<T>> found;
+    source_.for_each(kind_of<T>(), space, [&](const JsonPtr& json) { add(found, json); });
+    return found;
+  }
+  // Of the controller's family; not noted.
+  template <class T>
+  std::vector<Object<T>> of_volume(std::string_view space, std::string_view volume) const {
+    std::vector<Object<T>> found;
+    source_.of_volume(kind_of<T>(), space, volume, [&](const JsonPtr& json) { add(found, json); });
+    return found;
+  }
+  // Not noted: for figures that a guard protects.
+  template <class T>
+  std::vector<Object<T>> by_field(std::string_view field, std::string_view value) const {
+    std::vector<Object<T>> found;
+    source_.by_field(kind_of<T>(), field, value, [&](const JsonPtr& json) { add(found, json); });
+    return found;
+  }
+  // The settings that hold.
+  const attach::Settings& settings() const;
+  const Reads& reads() const { return reads_; }
+
+ private:
+  template <class T>
+  Object<T> typed(JsonPtr json) const {
+    if (json == nullptr) return {};
+    auto value = decoder_.get<T>(json);
+    if (value == nullptr) return {};
+    return {std::move(json), std::move(value)};
+  }
+  template <class T>
+  void add(std::vector<Object<T>>& found, const JsonPtr& json) const {
+    Object<T> object = typed<T>(json);
+    if (object) found.push_back(std::move(object));
+  }
+  void note(const model::KindInfo& kind, std::string_view space, std::string_view name, Digest digest) const;
+
+  const Source& source_;
+  Decoder& decoder_;
+  Moment moment_;
+  const std::set<const model::KindInfo*>* family_;
+  mutable Reads reads_;
+  mutable std::optional<attach::Settings> settings_;
+};
+
+}  // namespace moor::control

@@ -1,0 +1,112 @@
+// LocalRegistry: several writes in one transaction. Each is staged exactly as a single write would be; the
+// parts are put together and committed at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "registry/keys.h"
+#include "registry/local_registry_inside.h"
+#include "registry/prepare.h"
+#include "registry/refusal.h"
+
+namespace moor::registry {
+namespace {
+
+bool is_same(const store::Compare& left, const store::Compare& right) {
+  return left.key == right.key && left.kind == right.kind && left.revision == right.revision;
+}
+
+// Several creations name the same namespace: once is enough.
+void add_compare(store::Transaction& whole, store::Compare compare) {
+  const bool there = std::any_of(whole.compares.begin(), whole.compares.end(),
+                                 [&](const store::Compare& one) { return is_same(one, compare); });
+  if (!there) whole.compares.push_back(std::move(compare));
+}
+
+Answer<store::Compare> compare_of(const Guard& guard) {
+  std::string key = key_of(*guard.what.kind, guard.what.space, guard.what.name);
+  if (guard.resource_version.empty()) return store::Compare::absent(std::move(key));
+  store::Revision revision = 0;
+  const std::string& text = guard.resource_version;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), revision);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
+    return refuse_bad_request(fmt::format("\"{}\" is no resourceVersion", text));
+  return store::Compare::at(std::move(key), revision);
+}
+
+}  // namespace
+
+Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(const Mutation& mutation,
+                                                         const WriteOptions& options) const {
+  const ResourceName& what = mutation.what;
+  const model::KindInfo& kind = *what.kind;
+  if (mutation.type == Mutation::Type::create) {
+    Json object = mutation.object;
+    TRY_VOID(check_form(what, object));
+    TRY(const auto warnings, check_fields(kind, object, options));
+    TRY(Staged<Written> staged, stage_create(what, std::move(object), options, false));
+    return Staged<Json>{std::move(staged.result.object), std::move(staged.part)};
+  }
+  const store::ObjectPtr live = cache_.get(key_of(kind, what.space, what.name));
+  if (live == nullptr || object_of(*live) == nullptr) return refuse_not_found(kind, what.name);
+  if (mutation.type == Mutation::Type::remove) {
+    if (mutation.resource_version.empty())
+      return refuse_bad_request(fmt::format("the removal of \"{}\" names no resourceVersion", what.name));
+    DeleteOptions removal;
+    removal.identity = options.identity;
+    removal.resource_version = mutation.resource_version;
+    removal.dry_run = options.dry_run;
+    TRY(Staged<Deleted> staged, stage_remove(what, live, removal));
+    return Staged<Json>{std::move(staged.result.object), std::move(staged.part)};
+  }
+  if (metadata_text(mutation.object, "resourceVersion").empty())
+    return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
+  if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
+  TRY(Next next, decide(what, Change{Change::Type::replace, mutation.object}, *object_of(*live), options));
+  TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
+  Staged<Json> result{std::move(staged.result.object), std::move(staged.part)};
+  // It changes nothing, but the others were decided on it.
+  if (result.part.writes.empty())
+    result.part.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
+  return result;
+}
+
+Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mutations,
+                                                        std::vector<Guard> guards, WriteOptions options) {
+  if (!cache_.is_synced()) CO_TRY_VOID(co_await catch_up());
+  store::Transaction whole;
+  std::vector<Json> objects;
+  std::vector<std::size_t> written;  // which object the store's write stands for
+  std::set<std::string> keys;
+  for (const Mutation& mutation : mutations) {
+    CO_TRY(Staged<Json> staged, stage(mutation, options));
+    for (store::Compare& compare : staged.part.compares) add_compare(whole, std::move(compare));
+    for (store::Write& write : staged.part.writes) {
+      if (!keys.insert(write.key).second)
+        co_return refuse_bad_request(fmt::format("\"{}\" is written twice in one transaction", write.key));
+      whole.writes.push_back(std::move(write));
+      written.push_back(objects.size());
+    }
+    objects.push_back(std::move(staged.result));
+  }
+  for (const Guard& guard : guards) {
+    CO_TRY(store::Compare compare, compare_of(guard));
+    add_compare(whole, std::move(compare));
+  }
+  if (options.dry_run || whole.writes.empty()) co_return objects;
+  const auto done = co_await commit(std::move(whole));
+  const bool changed = done.is(Errc::conflict) || done.is(Errc::not_found) || done.is(Errc::already_exists);
+  if (changed) {
+    Refusal refusal{done.error(), "Conflict", {}, {}};
+    refusal.error.code = Errc::conflict;
+    co_return refusal;
+  }
+  if (!done) co_return refuse_commit(done.error(), *mutations[0].what.kind, mutations[0].what.name);
+  for (std::size_t i = 0; i < written.size(); ++i)
+    objects[written[i]]["metadata"].set("resourceVersion", std::to_string(done->revisions[i]));
+  co_return objects;
+}
+
+}  // namespace moor::registry
