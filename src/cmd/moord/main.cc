@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "cmd/moord/agent_command.h"
 #include "cmd/moord/dev_command.h"
 #include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
@@ -12,6 +13,7 @@ int main(int count, char** arguments) {
   std::function<int()> run;
   moor::cmd::add_dev_command(app, run);
   moor::cmd::add_server_command(app, run);
+  moor::cmd::add_agent_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
     app.parse(count, arguments);

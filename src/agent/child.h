@@ -1,0 +1,74 @@
+// One supervised process: started here or found running, followed over its control socket until it ends. Its
+// owner is told by `changed` and looks; nothing is decided here. One executor's thread; tasks run in the
+// owner's group, and the child outlives them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/core/facts.h"
+#include "agent/host.h"
+#include "base/task_group.h"
+
+namespace moor::agent {
+
+class Child {
+ public:
+  struct Listener {
+    std::function<void()> changed;                          // state or status is new
+    std::function<void(const Control::Event&)> heard = {};  // before `changed`
+  };
+  Child(Executor& executor, Host& host, TaskGroup& group, std::string key, Listener listener)
+      : executor_(executor),
+        host_(host),
+        group_(group),
+        key_(std::move(key)),
+        listener_(std::move(listener)) {}
+  ~Child() { *alive_ = false; }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  Task<Result<void>> start(std::vector<std::string> arguments, Json record);
+  void adopt(std::unique_ptr<Process> process);
+
+  const std::string& key() const { return key_; }
+  const ProcessFacts& facts() const { return facts_; }
+  // The last answer to `status`; null before the first.
+  const Json& status() const { return status_; }
+  bool is_connected() const { return control_ != nullptr; }
+  void signal(int number) {
+    if (process_) process_->signal(number);
+  }
+  // unavailable: not connected.
+  Task<Result<Json>> call(std::string op, Json arguments);
+  // Asks for the status again.
+  Task<Result<void>> refresh();
+  // It was told to end, so its end is no failure.
+  void expect_end() { expected_ = true; }
+
+ private:
+  Task<Result<void>> await_end(std::shared_ptr<bool> alive);
+  Task<Result<void>> follow(std::shared_ptr<bool> alive);
+  Task<Result<void>> listen(std::shared_ptr<bool> alive, std::shared_ptr<Control> control, CancelToken token);
+  Task<Result<void>> first_status(std::shared_ptr<bool> alive);
+
+  Executor& executor_;
+  Host& host_;
+  TaskGroup& group_;
+  std::string key_;
+  Listener listener_;
+  ProcessFacts facts_;
+  Json status_;
+  std::string last_word_;  // of the event `stopping`
+  bool clean_word_ = false;
+  bool expected_ = false;
+  // Shared with calls under way, which may outlive the connection.
+  std::shared_ptr<Process> process_;
+  std::shared_ptr<Control> control_;
+  std::unique_ptr<CancelSource> life_;  // cancelled when the process has ended
+  // Tasks that wake after their child has gone must not touch it.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace moor::agent

@@ -1,0 +1,83 @@
+// What an agent does next for one engine and its device, and what it says about them. Pure: the object, the
+// Grant, what is known of the processes, and the time go in; one step and a status come out.
+//
+// The order that keeps data safe: an epoch is started at most once, and only if the Grant names it for this
+// engine on this life of this node; on the way down the device goes before the engine, the engine drains, and
+// `stopped` is said only when neither is left.
+#pragma once
+
+#include "agent/core/facts.h"
+#include "agent/core/replica_plan.h"
+#include "model/longhorn/engine.h"
+
+namespace moor::agent {
+
+struct DeviceFacts {
+  std::string key;
+  ProcessFacts process;
+  std::optional<DeviceReport> report;
+  std::string link;
+  std::string export_id;  // of the engine that it was made for; its own word counts once there is one
+  std::string users;      // who has it open, when that is in the way; empty: nobody, or nobody asked
+  bool looked = false;    // `users` is what was found
+  bool asked = false;     // it was told to go, and agreed
+  TimePoint retry_at;
+  bool is_up() const {
+    return process.is_running() && report && (report->state == "serving" || report->state == "waiting");
+  }
+};
+
+struct EngineFacts {
+  std::int64_t epoch = 0;  // of the last start that was recorded on this node; 0: none
+  ProcessFacts process;    // of that start
+  bool drain_asked = false;
+  bool told_superseded = false;
+  std::optional<EngineReport> report;
+  std::optional<TimePoint> reported_at;
+  std::vector<DeviceFacts> devices;  // the newest last
+  std::string problem;               // why it cannot be started now
+  std::string device_problem;        // why there is no device
+  TimePoint retry_at;
+  TimePoint device_retry_at;
+};
+
+enum class EngineStep {
+  nothing,
+  start,                // the epoch that the Grant names
+  check_grant,          // the cached Grant names another: read it, and if it is so, tell the engine
+  drain,                // write everything and end
+  start_device,         //
+  remove_device,        // politely: refused while somebody uses it
+  look_at_device,       // who uses one that is of no use any more?
+  force_remove_device,  // its engine is gone: whoever holds it gets errors instead of waiting for ever
+  forget_device,        // its process has ended: clean up after it
+  let_go,               // the finalizer goes
+  forget,               // nothing is left of it here
+};
+
+struct EnginePlan {
+  EngineStep step = EngineStep::nothing;
+  std::string device;      // key, for the steps about one
+  std::int64_t epoch = 0;  // start
+  model::longhorn::EngineStatus status;
+  TimePoint again = TimePoint::never();
+};
+
+inline constexpr std::string_view kDeviceInUse = "DeviceInUse";
+
+// `object` or `grant` null: there is none.
+EnginePlan plan_engine(const model::longhorn::Engine* object, const model::mooring::Grant* grant,
+                       const Self& self, const EngineFacts& facts, Moment moment);
+
+// The words after `moorblk` that start this epoch. `local`: replicas of this node.
+struct EngineStart {
+  const model::longhorn::Engine& engine;
+  const model::mooring::Grant& grant;
+  const std::vector<std::string>& local;
+  std::string socket;
+  std::string control;
+  std::string token_file;
+};
+std::vector<std::string> engine_arguments(const EngineStart& start);
+
+}  // namespace moor::agent
