@@ -4,6 +4,7 @@
 
 #include "cmd/moord/agent_command.h"
 #include "cmd/moord/dev_command.h"
+#include "cmd/moord/hollow_command.h"
 #include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
 
@@ -14,6 +15,7 @@ int main(int count, char** arguments) {
   moor::cmd::add_dev_command(app, run);
   moor::cmd::add_server_command(app, run);
   moor::cmd::add_agent_command(app, run);
+  moor::cmd::add_hollow_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
     app.parse(count, arguments);
