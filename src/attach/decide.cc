@@ -168,7 +168,8 @@ std::vector<Blocker> gate_blockers(const Book& book) {
     blockers.push_back(not_created(volume));
     return blockers;
   }
-  if (status.state != VolumeState::detached || !status.current_node_id.empty())
+  const bool held = book.grant && book.grant->spec.active;
+  if (status.state != VolumeState::detached || !status.current_node_id.empty() || held)
     blockers.push_back(closing(book));
   if (!status.current_migration_node_id.empty())
     blockers.push_back(leftover_move(volume, status.current_migration_node_id));

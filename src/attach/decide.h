@@ -6,7 +6,7 @@
 //
 // What it promises:
 // - spec.nodeID goes from one node to another only through empty (S9), and is set only when the volume is
-//   detached, not faulted, and both migration fields are empty.
+//   detached, not faulted, no engine is active in the Grant, and both migration fields are empty.
 // - A ticket whose node is not ready, unreachable, unknown or full never wins.
 // - Statuses are those that hold *after* the volume changes of the same decision: a ticket is unsatisfied in
 //   the write that withdraws its node (S15).

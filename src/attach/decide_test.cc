@@ -77,6 +77,18 @@ TEST(Select, WaitsUntilTheVolumeIsDetached) {
   }
 }
 
+TEST(Select, WaitsWhileTheGrantStillNamesAnEngine) {
+  Book book = make_book();
+  set_attached(book, "n2");
+  book.volume.spec.node_id.clear();
+  book.volume.status.current_node_id.clear();
+  book.volume.status.state = VolumeState::detached;
+  add_ticket(book, {.id = "t"});
+  EXPECT_FALSE(decide(book).volume.any());
+  EXPECT_THAT(blocker_types(decide(book), "t"), ElementsAre(B::detaching));
+  EXPECT_EQ(first_blocker(decide(book), "t").node_id, "n2");
+}
+
 TEST(Select, DoesNotTouchAFaultedVolume) {
   Book book = make_book();
   book.volume.status.robustness = Robustness::faulted;
@@ -188,6 +200,16 @@ TEST(Detach, FollowsWhenOnlyIncompatibleTicketsAreLeft) {
   book.volume.spec.disable_frontend = true;
   add_ticket(book, {.id = "pod"});
   EXPECT_EQ(decide(book).volume.node_id, "");
+}
+
+TEST(Detach, ATicketIsNotSatisfiedBecauseTheVolumeIsFreeAgain) {
+  Book book = make_book();
+  book.volume.spec.node_id = "n1";
+  book.volume.spec.disable_frontend = true;
+  add_ticket(book, {.id = "pod"});
+  const Decision decision = step(book);
+  EXPECT_EQ(decision.volume.node_id, "");
+  EXPECT_THAT(blocker_types(decision, "pod"), ElementsAre(B::detaching));
 }
 
 TEST(Detach, ATicketThatChangesNodeGoesThroughEmptyAndIsUnsatisfiedAtOnce) {

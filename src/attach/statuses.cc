@@ -1,8 +1,11 @@
 #include "attach/statuses.h"
 
+#include <fmt/format.h>
+
 #include "attach/blockers.h"
 #include "attach/decide.h"
 #include "attach/moves.h"
+#include "base/assert.h"
 
 namespace moor::attach {
 
@@ -21,7 +24,7 @@ void add(Blockers& to, Blockers more) {
 }
 
 // The volume is where its spec wants it, and the Grant says so too (S15).
-bool is_attached(const Book& book) {
+bool is_where_wanted(const Book& book) {
   const Volume& volume = book.volume;
   const std::string& node = volume.spec.node_id;
   if (node.empty() || volume.status.state != VolumeState::attached || volume.status.current_node_id != node)
@@ -38,7 +41,9 @@ class Judge {
         holders_(holders_on(book, roster, book.volume.spec.node_id, book.volume.spec.disable_frontend)),
         single_owner_(single_owner_holder(book, holders_)),
         move_(wished_move(book, roster)),
-        attached_(is_attached(book)) {}
+        attached_(is_where_wanted(book)) {}
+
+  bool is_attached() const { return attached_; }
 
   // Empty: the ticket is satisfied.
   Blockers judge(const Standing& standing) const {
@@ -81,6 +86,8 @@ class Judge {
   Blockers judge_unattached(const Standing& standing) const {
     Blockers blockers = choice_blockers(book_, roster_, standing);
     add(blockers, gate_blockers(book_));
+    // Withdrawn in this very decision, before the volume had left its rest: the next decision chooses.
+    if (blockers.empty()) blockers.push_back(closing(book_));
     return blockers;
   }
 
@@ -158,6 +165,8 @@ std::map<std::string, AttachmentTicketStatus> ticket_statuses(const Book& book, 
     AttachmentTicketStatus status{.id = id, .generation = standing.ticket->generation};
     status.blockers = judge.judge(standing);
     status.satisfied = status.blockers.empty();
+    MOOR_ASSERT(!status.satisfied || is_reservation(*standing.ticket) || judge.is_attached(),
+                "ticket {} of {} would be satisfied without an attachment", id, book.volume.metadata.name);
     settle_since(status.blockers, old, book.now);
     if (old != nullptr) status.conditions = old->conditions;
     model::set_condition(status.conditions, satisfied_condition(status.blockers), book.now);

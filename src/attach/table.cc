@@ -155,6 +155,10 @@ Step next_step(const Position& position, const Progress& progress) {
     step.action = A::close;
     step.state = S::detaching;
   }
+  if (position.state == S::detached && progress.held) {
+    step.action = A::close;
+    step.state = S::detaching;
+  }
   step_migration(position, progress, step);
   if (row.action == A::open && row.next_when_done == S::attached && progress.opened) {
     step.state = S::attached;
@@ -165,7 +169,7 @@ Step next_step(const Position& position, const Progress& progress) {
     step.state = S::detached;
     step.current_node_id.clear();
   }
-  const bool rests = row.action == A::none || (row.action == A::open && position.state == S::attached);
+  const bool rests = step.action == A::none || (step.action == A::open && position.state == S::attached);
   step.stable = rests && position.current_migration_node_id == position.migration_node_id;
   return step;
 }

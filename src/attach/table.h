@@ -61,10 +61,13 @@ struct Position {
 };
 Position position_of(const Volume& volume);
 
-// What was seen of the processes.
+// What was seen of the processes. `held` sends a detached volume through detaching: only after a crash or by
+// hand can it be so, and nothing may open it before the old holder has let go. An open that begins elsewhere
+// in the table releases a holder on another node first (grant_start refuses otherwise).
 struct Progress {
   bool opened = false;             // engine serves with the Grant's epoch, at least one RW member
   bool stopped = false;            // engine released with proof, replicas stopped
+  bool held = false;               // the Grant names an active engine, or one runs
   bool standby_opened = false;     // the destination of a move is ready (moves: a later floor)
   bool standby_stopped = true;     // no standby engine runs
   bool standby_is_active = false;  // the Grant names the destination as active

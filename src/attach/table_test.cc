@@ -103,6 +103,16 @@ TEST(AttachTable, TheCurrentNodeChangesOnlyAtTheEndOfOpeningAndClosing) {
         }
 }
 
+TEST(AttachTable, ADetachedVolumeThatIsStillHeldIsClosedFirst) {
+  for (const std::string wanted : {"", "A"}) {
+    const Position position{.node_id = wanted, .state = S::detached};
+    const Step step = next_step(position, {.held = true});
+    EXPECT_EQ(step.action, A::close);
+    EXPECT_EQ(step.state, S::detaching);
+    EXPECT_FALSE(step.stable);
+  }
+}
+
 TEST(MigrationTable, ALeftOverStandbyIsClosedAndThenForgotten) {
   const Position position{
       .node_id = "A", .current_node_id = "A", .state = S::attached, .current_migration_node_id = "B"};

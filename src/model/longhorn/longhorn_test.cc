@@ -116,6 +116,14 @@ TEST(Tickets, GenerationsCountChangesWhateverTheSenderSays) {
   EXPECT_EQ(spec.attachment_tickets["b"].requested_at->at, later);
 }
 
+TEST(Tickets, OneThatComesBackUnderAnOldIdIsNotTakenForTheOneThatLeft) {
+  VolumeAttachmentStatus seen;
+  seen.attachment_ticket_statuses["a"] = {.id = "a", .satisfied = true, .generation = 4};
+  VolumeAttachmentSpec spec = book_with({.id = "a", .node_id = "node-2"}).spec;
+  number_tickets(VolumeAttachmentSpec{}, spec, Time{}, seen);
+  EXPECT_EQ(spec.attachment_tickets["a"].generation, 5);
+}
+
 TEST(Tickets, TheGoStructsOfTheSeedReadFieldByField) {
   const auto book =
       decode<VolumeAttachment>(*parse_json(R"({"metadata":{"name":"v1","finalizers":["longhorn.io"],

@@ -186,11 +186,13 @@ Causes validate_volume_attachment_update(const VolumeAttachment& before, const V
   return causes;
 }
 
-void number_tickets(const VolumeAttachmentSpec& before, VolumeAttachmentSpec& after, Time now) {
+void number_tickets(const VolumeAttachmentSpec& before, VolumeAttachmentSpec& after, Time now,
+                    const VolumeAttachmentStatus& seen) {
   for (auto& [key, ticket] : after.attachment_tickets) {
     const auto found = before.attachment_tickets.find(key);
     if (found == before.attachment_tickets.end()) {
-      ticket.generation = 0;
+      const auto left = seen.attachment_ticket_statuses.find(key);
+      ticket.generation = left == seen.attachment_ticket_statuses.end() ? 0 : left->second.generation + 1;
       ticket.requested_at = MicroTime{now};
       continue;
     }

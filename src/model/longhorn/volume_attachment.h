@@ -123,7 +123,9 @@ Causes validate_volume_attachment_update(const VolumeAttachment& before, const V
 
 // Bumps the generation of each ticket whose wanted state differs from `before` (absent: a new one) and gives
 // new tickets their time of arrival. The server does this on every write; what the sender put there does not
-// count.
-void number_tickets(const VolumeAttachmentSpec& before, VolumeAttachmentSpec& after, Time now);
+// count. `seen` is the status as stored: a ticket that comes back under an old id is numbered above the
+// status that its forerunner left there, or that would be taken for its own (S15).
+void number_tickets(const VolumeAttachmentSpec& before, VolumeAttachmentSpec& after, Time now,
+                    const VolumeAttachmentStatus& seen = {});
 
 }  // namespace moor::model::longhorn
