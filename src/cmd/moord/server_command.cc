@@ -10,11 +10,16 @@
 #include <optional>
 #include <string>
 
+#include "base/ids.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/task_group.h"
 #include "cmd/moord/server_files.h"
 #include "cmd/moord/stop_signals.h"
+#include "control/admission/admission.h"
+#include "control/controllers/controllers.h"
+#include "control/runtime/leader.h"
+#include "control/runtime/runtime.h"
 #include "doors/auth/authenticator.h"
 #include "doors/bootstrap/bootstrap_door.h"
 #include "doors/front/front.h"
@@ -42,6 +47,7 @@ struct Arguments {
   std::string log_level = "info";
   std::string log_format = "text";
   bool insecure_loopback = false;
+  bool no_controllers = false;
 };
 
 constexpr std::string_view kEtcd = "etcd=";
@@ -73,6 +79,45 @@ double resident_bytes() {
   statm >> all >> resident;
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
+
+// The controllers of this server, which run while it leads.
+struct Control {
+  Control(Loop& loop, registry::LocalRegistry& registry, Random& random, bool alone)
+      : events(loop, registry, random, {.component = "moord", .host = ""}),
+        runtime(registry, control::make_controllers(), &events),
+        election(registry, runtime, {.identity = make_uuid(random), .alone = alone}) {}
+
+  void add_figures(doors::Metrics& metrics) const {
+    using Kind = doors::Metrics::Kind;
+    using Stats = control::ControllerStats;
+    const std::vector<std::string_view> names = runtime.names();
+    const auto add = [&](const char* name, const char* help, Kind kind, double (*read)(const Stats&)) {
+      for (std::size_t i = 0; i < names.size(); ++i)
+        metrics.add({name, help, kind, fmt::format("controller=\"{}\"", names[i]),
+                     [this, i, read] { return read(runtime.stats(i)); }});
+    };
+    add("moor_controller_reconciles_total", "Looks at a key.", Kind::counter,
+        [](const Stats& stats) { return static_cast<double>(stats.reconciles); });
+    add("moor_controller_writes_total", "Objects written.", Kind::counter,
+        [](const Stats& stats) { return static_cast<double>(stats.writes); });
+    add("moor_controller_conflicts_total", "Plans that came too late.", Kind::counter,
+        [](const Stats& stats) { return static_cast<double>(stats.conflicts); });
+    add("moor_controller_errors_total", "Plans that failed.", Kind::counter,
+        [](const Stats& stats) { return static_cast<double>(stats.errors); });
+    add("moor_controller_queue_length", "Keys that wait.", Kind::gauge,
+        [](const Stats& stats) { return static_cast<double>(stats.waiting); });
+    add("moor_controller_busy_seconds_total", "From taking a key to its plan being durable.", Kind::counter,
+        [](const Stats& stats) { return std::chrono::duration<double>(stats.busy).count(); });
+    add("moor_controller_longest_seconds", "The longest of these.", Kind::gauge,
+        [](const Stats& stats) { return std::chrono::duration<double>(stats.longest).count(); });
+    metrics.add({"moor_leader", "Whether this server runs the controllers.", Kind::gauge, "",
+                 [this] { return election.is_leader() ? 1.0 : 0.0; }});
+  }
+
+  registry::EventRecorder events;
+  control::Runtime runtime;
+  control::LeaderElection election;
+};
 
 // Everything that serves, in the order in which it is built; the registry's tasks run in the group around it.
 struct House {
@@ -178,9 +223,15 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
   return url;
 }
 
-Task<Result<void>> serve(House& house, Arguments arguments, http::HostPort host, CancelToken token) {
+Task<Result<void>> serve(House& house, Control* control, TaskGroup& group, Arguments arguments,
+                         http::HostPort host) {
+  const CancelToken token = group.token();
   CO_TRY_VOID(co_await house.registry.catch_up());
   CO_TRY_VOID(co_await registry::ensure_namespaces(house.registry));
+  if (control != nullptr) {
+    group.spawn(control->events.run(token));
+    group.spawn(control->election.run(token));
+  }
   auto url = start_listening(house, arguments, host);
   if (url) {
     fmt::print("ready {}\n", url->to_string());
@@ -195,6 +246,13 @@ Task<Result<void>> serve(House& house, Arguments arguments, http::HostPort host,
   co_return stopped;
 }
 
+// Nothing can be served without this task.
+Task<Result<void>> or_stop(Task<Result<void>> task, TaskGroup& group) {
+  Result<void> ended = co_await std::move(task);
+  if (!ended) group.cancel(ended.error());
+  co_return ended;
+}
+
 Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host, CancelToken token) {
   CO_TRY_VOID(make_private_directory(arguments.directory));
   CO_TRY(const std::unique_ptr<store::Store> store, co_await open_store(loop, arguments));
@@ -202,16 +260,30 @@ Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host,
   registry::LocalRegistry registry(loop, *store, random);
   registry::GarbageCollector collector(registry);
   registry::NamespaceKeeper namespaces(registry);
+  control::ControlAdmission admission(loop.clock(), random);
+  registry.add_admission(admission);
   House house(loop, *store, registry, random);
+  std::optional<Control> control;
+  if (!arguments.no_controllers) {
+    control.emplace(loop, registry, random, !arguments.store.starts_with(kEtcd));
+    control->add_figures(house.metrics);
+  }
+  // What serves stops first, while the registry still answers: a leader gives its lease back.
+  TaskGroup base(loop);
   TaskGroup group(loop, token);
-  group.spawn(registry.run(group.token()));
-  group.spawn(collector.run(group.token()));
-  group.spawn(namespaces.run(group.token()));
-  group.spawn(registry::expire_events(registry, {}, group.token()));
-  Result<void> served = co_await serve(house, std::move(arguments), std::move(host), group.token());
+  base.spawn(or_stop(registry.run(base.token()), group));
+  base.spawn(or_stop(collector.run(base.token()), group));
+  base.spawn(or_stop(namespaces.run(base.token()), group));
+  base.spawn(or_stop(registry::expire_events(registry, {}, base.token()), group));
+  Control* const controllers = control ? &*control : nullptr;
+  const Result<void> served =
+      co_await serve(house, controllers, group, std::move(arguments), std::move(host));
   group.cancel();
-  Result<void> joined = co_await group.join();
-  co_return served ? joined : served;
+  const Result<void> stopped = co_await group.join();
+  base.cancel();
+  const Result<void> joined = co_await base.join();
+  if (!served) co_return served;
+  co_return stopped ? joined : stopped;
 }
 
 Result<http::HostPort> check(const Arguments& arguments) {
@@ -274,6 +346,8 @@ void add_server_command(CLI::App& app, std::function<int()>& run) {
   server->add_option("--token-file", arguments->token_file, "Bearer tokens (default D/tokens.csv)");
   server->add_flag("--insecure-loopback", arguments->insecure_loopback,
                    "Plain HTTP; everybody on this machine is administrator");
+  server->add_flag("--no-controllers", arguments->no_controllers,
+                   "Serve the API only; the controllers run elsewhere");
   server->add_option("--log-level", arguments->log_level, "debug, info, warn, error")->capture_default_str();
   server->add_option("--log-format", arguments->log_format, "text or json")->capture_default_str();
   server->callback([=, &run] { run = [=] { return run_server(*arguments); }; });
