@@ -148,7 +148,7 @@ Task<Result<void>> NodeKeeper::tell(Json json) {
 Task<Result<void>> NodeKeeper::tell_core_node() {
   using CoreNode = model::core::Node;
   registry::ResourceName what{&kind_of<CoreNode>(), "", env_.options.node.name, ""};
-  auto known = co_await env_.registry.get(what, "");
+  registry::Answer<Json> known = co_await env_.registry.get(what, "");
   if (!known && !known.is(Errc::not_found)) co_return known.error().error;
   if (!known) {
     CoreNode fresh;

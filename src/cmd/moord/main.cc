@@ -3,6 +3,8 @@
 #include <functional>
 
 #include "cmd/moord/agent_command.h"
+#include "cmd/moord/dev_command.h"
+#include "cmd/moord/hollow_command.h"
 #include "cmd/moord/server_command.h"
 #include "cmd/moord/store_command.h"
 
@@ -10,8 +12,10 @@ int main(int count, char** arguments) {
   CLI::App app("Mooring keeps block volumes fastened to the right node.", "moord");
   app.require_subcommand(1);
   std::function<int()> run;
+  moor::cmd::add_dev_command(app, run);
   moor::cmd::add_server_command(app, run);
   moor::cmd::add_agent_command(app, run);
+  moor::cmd::add_hollow_command(app, run);
   moor::cmd::add_store_command(app, run);
   try {
     app.parse(count, arguments);

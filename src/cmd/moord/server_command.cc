@@ -44,6 +44,7 @@ using namespace std::chrono_literals;
 struct Arguments {
   std::string directory;
   std::string listen = "127.0.0.1:6440";
+  std::vector<std::string> also_listen;  // hosts, on the same port
   std::string store = "embedded";
   std::string token_file;
   std::string log_level = "info";
@@ -246,7 +247,8 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
     house.authenticator.trust_plain_loopback();
     TRY(token, prepare_admin_token(directory, random));
   } else {
-    TRY(files, prepare_server_files({directory, host.host}, random, house.loop.clock().wall()));
+    TRY(files, prepare_server_files({directory, host.host, arguments.also_listen}, random,
+                                    house.loop.clock().wall()));
     token = files->admin_token;
     http::TlsServerOptions tls;
     tls.certificate_pem = files->server.certificate_pem;
@@ -264,7 +266,13 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
                                                                   : arguments.token_file);
   house.build(arguments);
   if (!arguments.metrics_listen.empty()) TRY_VOID(house.serve_metrics(arguments.metrics_listen));
-  TRY(http::Url url, house.server->listen(std::move(listen)));
+  TRY(http::Url url, house.server->listen(listen));
+  for (const std::string& more : arguments.also_listen) {
+    http::Url beside = url;
+    beside.host = more;
+    listen.address = beside.authority();
+    TRY_VOID(house.server->listen(listen));
+  }
   TRY_VOID(write_kubeconfig(directory, url, files ? &*files : nullptr));
   return url;
 }
@@ -337,6 +345,8 @@ Result<http::HostPort> check(const Arguments& arguments) {
   if (arguments.insecure_loopback && !loopback)
     return make_error(Errc::invalid,
                       "--insecure-loopback is only for addresses of this machine, not " + arguments.listen);
+  if (arguments.insecure_loopback && !arguments.also_listen.empty())
+    return make_error(Errc::invalid, "--insecure-loopback and --also-listen exclude each other");
   const bool etcd = arguments.store.starts_with(kEtcd) && arguments.store.size() > kEtcd.size();
   if (arguments.store != "embedded" && arguments.store != "memory" && !etcd)
     return make_error(Errc::invalid, "--store is embedded, memory or etcd=URL,URL,…");
@@ -388,6 +398,7 @@ void add_server_command(CLI::App& app, std::function<int()>& run) {
       ->required();
   server->add_option("--listen", arguments->listen, "Address and port; port 0 takes a free one")
       ->capture_default_str();
+  server->add_option("--also-listen", arguments->also_listen, "More addresses, on the same port");
   server->add_option("--store", arguments->store, "embedded, memory or etcd=URL,URL,…")
       ->capture_default_str();
   server->add_option("--token-file", arguments->token_file, "Bearer tokens (default D/tokens.csv)");

@@ -75,21 +75,22 @@ Result<http::Identity> load_or_issue(const std::filesystem::path& pki, const std
   return identity;
 }
 
-http::CertificateRequest server_request(const std::string& host, WallTime now) {
+void add_host(http::CertificateRequest& request, const std::string& host) {
+  if (host == "0.0.0.0" || host == "::") return;  // everywhere: no name to certify
+  std::vector<std::string>& names = is_address(host) ? request.ip_addresses : request.dns_names;
+  if (std::find(names.begin(), names.end(), host) == names.end()) names.push_back(host);
+}
+
+http::CertificateRequest server_request(const ServerPlace& place, WallTime now) {
   http::CertificateRequest request;
   request.use = http::CertificateUse::server;
   request.common_name = "mooring";
   request.dns_names = {"localhost"};
   request.ip_addresses = {"127.0.0.1"};
-  const bool everywhere = host == "0.0.0.0" || host == "::";
-  if (is_address(host)) {
-    if (host != "127.0.0.1" && !everywhere) request.ip_addresses.push_back(host);
-  } else if (host != "localhost") {
-    request.dns_names.push_back(host);
-  }
+  add_host(request, place.host);
+  for (const std::string& host : place.more_hosts) add_host(request, host);
   std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' && host != name.data())
-    request.dns_names.emplace_back(name.data());
+  if (gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0') add_host(request, name.data());
   request.validity = http::Validity::days_from(now, kCertificateDays);
   return request;
 }
@@ -196,7 +197,7 @@ Result<ServerFiles> prepare_server_files(const ServerPlace& place, Random& rando
   TRY(files.authority, load_or_make_authority(pki, now));
   const http::Identity& authority = files.authority;
   files.authority_pem = authority.certificate_pem;
-  TRY(files.server, load_or_issue(pki, "server", authority, server_request(place.host, now), now));
+  TRY(files.server, load_or_issue(pki, "server", authority, server_request(place, now), now));
   TRY(files.admin, load_or_issue(pki, "admin", authority, admin_request(now), now));
   TRY(files.admin_token, prepare_admin_token(place.directory, random));
   TRY(files.bootstrap_token, prepare_bootstrap_token(place.directory, files.authority_pem, random));

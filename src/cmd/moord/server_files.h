@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -29,7 +30,8 @@ struct ServerFiles {
 
 struct ServerPlace {
   std::filesystem::path directory;
-  std::string host;  // that clients reach us at: stands in the server's certificate
+  std::string host;                          // that clients reach us at: stands in the server's certificate
+  std::vector<std::string> more_hosts = {};  // these too
 };
 
 // An authority whose key or certificate is missing or does not fit is an error, never replaced: everything

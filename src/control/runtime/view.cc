@@ -33,7 +33,7 @@ const attach::Settings& View::settings() const {
     std::map<std::string, std::string> values;
     for (const auto& setting : all<model::longhorn::Setting>(model::longhorn::kDefaultNamespace))
       values[setting->metadata.name] = setting->value;
-    settings_.emplace(std::move(values));
+    settings_ = attach::Settings::from_values(std::move(values));
   }
   return *settings_;
 }

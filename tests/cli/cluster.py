@@ -1,0 +1,150 @@
+"""Real programs for the tests of this folder: own directories, free ports, cleaned up whatever happens."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+DEADLINE = 120  # seconds that any one step may take on a busy machine
+BIN = pathlib.Path(os.environ["MOOR_BIN"])
+
+
+class Place:
+    """A directory with an environment that leads nowhere else. Use with `with`."""
+
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="moor-test-", dir="/var/tmp"))
+        self.environment = {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HOME": str(self.directory / "home"),
+            "XDG_STATE_HOME": str(self.directory / "state"),
+            "XDG_DATA_HOME": str(self.directory / "data"),
+            "LC_ALL": "C.UTF-8",
+        }
+        (self.directory / "home").mkdir()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, *arguments, check=None):
+        """(exit code, stdout, stderr); `check` is the exit code that is wanted."""
+        done = subprocess.run([str(one) for one in arguments], capture_output=True, text=True, timeout=DEADLINE,
+                              env=self.environment)
+        if check is not None and done.returncode != check:
+            raise AssertionError(f"{' '.join(map(str, arguments))}: exit code {done.returncode}, wanted {check}\n"
+                                 f"{done.stdout}{done.stderr}")
+        return done.returncode, done.stdout, done.stderr
+
+    def moor(self, *arguments, check=0):
+        return self.run(BIN / "moor", *arguments, check=check)[1]
+
+    def moor_json(self, *arguments):
+        return json.loads(self.moor(*arguments, "-o", "json"))
+
+
+class Program:
+    """A program that says `ready …` on its first line. Use with `with`."""
+
+    def __init__(self, place, *arguments):
+        self.place, self.arguments, self.process = place, [str(one) for one in arguments], None
+        self.log_path = place.directory / f"log-{len(list(place.directory.glob('log-*')))}"
+
+    def __enter__(self):
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(self.arguments, stdout=subprocess.PIPE, stderr=self.log,
+                                        env=self.place.environment)
+        timer = threading.Timer(DEADLINE, self.process.kill)
+        timer.start()
+        line = self.process.stdout.readline().decode()
+        timer.cancel()
+        if not line.startswith("ready "):
+            self.__exit__()
+            raise AssertionError(f"{self.arguments} did not start: {line!r}\n{self.log_path.read_text()}")
+        self.url = line.split()[1]
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+    def stop(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.process.wait(DEADLINE)
+
+    def log_text(self):
+        return self.log_path.read_text()
+
+
+class Dev(Program):
+    """`moord dev` with everything that belongs to it; nothing of it is left afterwards."""
+
+    def __init__(self, place, *options, nodes=3):
+        self.state = place.directory / "d"
+        super().__init__(place, BIN / "moord", "dev", "--dir", self.state, "--nodes", nodes,
+                         "--listen", "127.0.0.1:0", *options)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        self.place.run(BIN / "moord", "dev", "--dir", self.state, "--down", "--force")
+
+    def processes(self):
+        """{pid: arguments} of everything that works in the cluster's directory, `moord dev` itself apart."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == self.process.pid:
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
+            except (OSError, UnicodeDecodeError):
+                continue
+            if words and pathlib.Path(words[0]).name in ("moord", "moorblk") and str(self.state) in " ".join(words):
+                found[int(entry.name)] = words
+        return found
+
+    def pids(self, *wanted):
+        """Process ids whose arguments contain all of these words."""
+        return sorted(pid for pid, words in self.processes().items() if all(one in words for one in wanted))
+
+
+def wait_until(condition, what):
+    """For conditions that only the system knows, which tells nobody: asked again until they hold."""
+    late = threading.Event()
+    timer = threading.Timer(DEADLINE, late.set)
+    timer.start()
+    try:
+        while not late.wait(0.05):
+            value = condition()
+            if value:
+                return value
+    finally:
+        timer.cancel()
+    raise AssertionError(f"waited too long for {what}")
+
+
+def run_tests(module):
+    """Every function named test_… in turn; the name is the sentence."""
+    only = sys.argv[1:]
+    for name, function in list(vars(module).items()):
+        if name.startswith("test_") and (not only or name in only):
+            print(name[5:].replace("_", " "), flush=True)
+            function()
+
+
+def skip(reason):
+    print(f"skipped: {reason}", flush=True)
+    sys.exit(77)
+
+
+def skip_without_devices():
+    if os.geteuid() != 0 or not os.path.exists("/dev/fuse") or not os.path.exists("/dev/loop-control"):
+        skip("block devices need root, /dev/fuse and loop devices")
