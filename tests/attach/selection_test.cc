@@ -35,6 +35,9 @@ TicketWish random_wish(Random& random, const Ranges& ranges) {
   wish.frontend = wishes[random.below(wishes.size())];
   wish.arrival_seconds = static_cast<int>(random.between(-3, 0));
   if (!ranges.owners) return wish;
+  // Few places and wishes, so that owners meet.
+  if (random.chance(2, 3)) wish.node = random.chance(1, 2) ? "n1" : "n2";
+  if (random.chance(1, 2)) wish.frontend.clear();
   if (random.chance(1, 4)) wish.node.clear();
   if (random.chance(2, 3)) wish.owner = random.chance(1, 2) ? "web" : "vm";
   return wish;
