@@ -167,8 +167,8 @@ TEST(RandomBooks, ComeToRestWithinABoundAndKeepTheRules) {
         if (!tickets.empty() && random.chance(1, 2))
           tickets.erase(
               std::next(tickets.begin(), static_cast<std::ptrdiff_t>(random.below(tickets.size()))));
-        else
-          add_ticket(world.book, random_wish(random, {.owners = true}));
+        else if (const TicketWish wish = random_wish(random, {.owners = true}); !tickets.contains(wish.id))
+          add_ticket(world.book, wish);  // a ticket in the book never changes its owner
         number_tickets(before, world.book.attachment.spec, world.book.now, world.book.attachment.status);
         world.touch();
         const int changes = world.changes;
