@@ -387,6 +387,23 @@ TEST(Reserve, TheOwnerWhoHasTheVolumeIsFirstInLine) {
   EXPECT_EQ(first_blocker(decision, "other").holder, "shelve");
 }
 
+TEST(Reserve, WhoHoldsIsNotPassedByAnOwnerThatOnlyWaitsOnTheNode) {
+  Book book = make_book();
+  add_ticket(book, {.id = "hold", .node = "", .owner = "vm", .arrival_seconds = 1});
+  add_ticket(book, {.id = "use", .owner = "vm", .arrival_seconds = 2});
+  step(book);
+  set_attached(book, "n1");
+  step(book);
+  add_ticket(book, {.id = "a", .owner = "web", .arrival_seconds = 3});
+  add_ticket(book, {.id = "a-hold", .node = "", .owner = "web", .arrival_seconds = 4});
+  step(book);
+  book.attachment.spec.attachment_tickets.erase("use");
+  const Decision decision = step(book);
+  EXPECT_TRUE(is_satisfied(book, "hold"));
+  EXPECT_EQ(decision.volume.node_id, "");
+  EXPECT_EQ(first_blocker(decision, "a-hold").holder, "hold");
+}
+
 TEST(Reserve, BlocksNobodyOnAVolumeForMany) {
   Book book = make_book();
   book.volume.spec.access_mode = model::longhorn::AccessMode::rwx;

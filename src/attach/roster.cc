@@ -39,23 +39,25 @@ bool is_on_current_node(const Book& book, const Standing& standing) {
          is_compatible(*standing.ticket, book.volume.spec.disable_frontend);
 }
 
-bool owner_is_on_current_node(const Book& book, const Roster& roster, const std::string& owner) {
+// A ticket that only waits on the node does not count: its owner has nothing yet.
+bool owner_has_volume(const Book& book, const Roster& roster, const std::string& owner) {
   return std::any_of(roster.standings.begin(), roster.standings.end(), [&](const auto& one) {
-    return is_on_current_node(book, one.second) && owner_key(*one.second.ticket) == owner;
+    return is_on_current_node(book, one.second) && was_satisfied(book, *one.second.ticket) &&
+           owner_key(*one.second.ticket) == owner;
   });
 }
 
-// First in line is the reservation of an owner who has the volume (shelving reserves before it lets go, S27),
-// then one that holds it already, then the oldest.
+// First in line is the reservation that holds the volume already, then that of an owner who has it (shelving
+// reserves before it lets go, S27), then the oldest.
 const AttachmentTicket* leading_reservation(const Book& book, const Roster& roster) {
   const AttachmentTicket* lead = nullptr;
   const auto comes_before = [&](const AttachmentTicket& left, const AttachmentTicket& right) {
-    const bool left_uses = owner_is_on_current_node(book, roster, owner_key(left));
-    const bool right_uses = owner_is_on_current_node(book, roster, owner_key(right));
-    if (left_uses != right_uses) return left_uses;
     const bool left_held = was_satisfied(book, left);
     const bool right_held = was_satisfied(book, right);
     if (left_held != right_held) return left_held;
+    const bool left_uses = owner_has_volume(book, roster, owner_key(left));
+    const bool right_uses = owner_has_volume(book, roster, owner_key(right));
+    if (left_uses != right_uses) return left_uses;
     if (arrival_of(left) != arrival_of(right)) return arrival_of(left) < arrival_of(right);
     return compare_tickets(left, right, TieBreak::name) < 0;
   };

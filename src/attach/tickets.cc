@@ -113,6 +113,16 @@ bool is_single_attach(const Volume& volume) {
 model::Causes check_ticket_change(const Volume& volume, const VolumeAttachment* before,
                                   const VolumeAttachment& after) {
   model::Causes causes;
+  // Who has the volume is known by ticket; another owner behind the same id would inherit it (S20).
+  for (const auto& [id, ticket] : after.spec.attachment_tickets) {
+    if (before == nullptr) break;
+    const auto old = before->spec.attachment_tickets.find(id);
+    if (old == before->spec.attachment_tickets.end() || !old->second.owner) continue;
+    if (!ticket.owner || owner_key(*ticket.owner) != owner_key(*old->second.owner))
+      causes.push_back(model::forbidden(fmt::format("spec.attachmentTickets[{}].owner", id),
+                                        "a ticket stays with its owner; another owner asks with another "
+                                        "ticket"));
+  }
   if (!volume.spec.migratable) return causes;
   const auto is_csi = [](const auto& one) { return one.second.type == attacher::kCsi; };
   const auto& tickets = after.spec.attachment_tickets;

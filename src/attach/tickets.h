@@ -65,9 +65,9 @@ bool is_served_by_share(const AttachmentTicket& ticket, const Volume& volume);
 // Modes in which the volume serves one owner at a time, unless tickets agree on node and parameters.
 bool is_single_attach(const Volume& volume);
 
-// What admission says about a change of the tickets, beyond what the object itself can tell: a migratable
-// volume has at most two CSI tickets, and the second only once the volume is attached. Checked only when the
-// change adds one, so that what is there can always be mended.
+// What admission says about a change of the tickets, beyond what the object itself can tell: a ticket stays
+// with its owner; a migratable volume has at most two CSI tickets, and the second only once the volume is
+// attached (checked only when the change adds one, so that what is there can always be mended).
 model::Causes check_ticket_change(const Volume& volume, const VolumeAttachment* before,
                                   const VolumeAttachment& after);
 

@@ -138,5 +138,19 @@ TEST(TicketAdmission, AMigratableVolumeHasRoomForTwoCsiTicketsTheSecondOnceAttac
   EXPECT_THAT(check_ticket_change(book.volume, &before, book.attachment), IsEmpty());
 }
 
+TEST(TicketAdmission, ATicketStaysWithItsOwner) {
+  Book book = make_book();
+  add_ticket(book, {.id = "t", .owner = "web"});
+  add_ticket(book, {.id = "free"});
+  const VolumeAttachment before = book.attachment;
+  add_ticket(book, {.id = "t", .node = "n2", .owner = "web"});
+  add_ticket(book, {.id = "free", .owner = "web"});
+  EXPECT_THAT(check_ticket_change(book.volume, &before, book.attachment), IsEmpty());
+  add_ticket(book, {.id = "t", .owner = "db"});
+  const auto causes = check_ticket_change(book.volume, &before, book.attachment);
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].field, "spec.attachmentTickets[t].owner");
+}
+
 }  // namespace
 }  // namespace moor::attach

@@ -43,6 +43,7 @@ bool World::write_attachment(const Reading& reading) {
   ++version_;
   ++changes;
   check_attachment_write(before);
+  check_reservations(before);
   check_statuses();
   return true;
 }
@@ -63,6 +64,28 @@ void World::check_attachment_write(const Book& before) {
     else if (node->second.attach_limit && *node->second.attach_limit > 0 &&
              node->second.attachments >= *node->second.attach_limit)
       fail("S37: the attach limit is passed");
+  }
+}
+
+// While a reservation that holds the volume is in the book, nobody else gets in (S20).
+void World::check_reservations(const Book& before) {
+  if (!is_single_attach(book.volume)) return;
+  const auto& tickets = book.attachment.spec.attachment_tickets;
+  const auto& statuses = book.attachment.status.attachment_ticket_statuses;
+  const auto had = [&](const std::string& id) {
+    const auto found = before.attachment.status.attachment_ticket_statuses.find(id);
+    return found != before.attachment.status.attachment_ticket_statuses.end() && found->second.satisfied;
+  };
+  for (const auto& [reservation_id, reservation] : tickets) {
+    if (!reservation.node_id.empty() || !had(reservation_id)) continue;
+    // A ticket that was changed since is looked at afresh.
+    if (before.attachment.status.attachment_ticket_statuses.at(reservation_id).generation !=
+        reservation.generation)
+      continue;
+    if (reservation.expires_at && *reservation.expires_at <= book.now) continue;
+    for (const auto& [id, status] : statuses)
+      if (status.satisfied && !had(id) && owner_key(tickets.at(id)) != owner_key(reservation))
+        fail("S20: " + id + " got a volume that " + reservation_id + " holds");
   }
 }
 

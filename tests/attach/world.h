@@ -68,6 +68,7 @@ class World {
 
  private:
   void check_attachment_write(const Book& before);
+  void check_reservations(const Book& before);
   void check_statuses();
   void open(Book& after, const Reading& reading);
   void close(Book& after, const Reading& reading);
