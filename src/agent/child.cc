@@ -10,11 +10,26 @@ Task<Result<void>> Child::start(std::vector<std::string> arguments, Json record)
   ProcessSpec spec{key_, std::move(arguments), std::move(record)};
   auto started = co_await host_.start(std::move(spec));
   if (!started) co_return started.error();
-  adopt(*std::move(started));
+  found_at_.reset();
+  begin(*std::move(started));
   co_return Result<void>();
 }
 
 void Child::adopt(std::unique_ptr<Process> process) {
+  found_at_ = executor_.clock().now();
+  begin(std::move(process));
+  // When the patience is over its owner looks again.
+  group_.spawn(look_later(alive_));
+}
+
+Task<Result<void>> Child::look_later(std::shared_ptr<bool> alive) {
+  const CancelToken token = life_->token();
+  const auto waited = co_await sleep_for(executor_, kPatience, token);
+  if (waited && *alive) listener_.changed();
+  co_return Result<void>();
+}
+
+void Child::begin(std::unique_ptr<Process> process) {
   process_ = std::move(process);
   facts_ = {};
   facts_.state = State::running;

@@ -81,7 +81,10 @@ class Agent:
         """key -> pid of every process that lives."""
         found = {}
         for lock in (self.directory / "run").glob("*.lock"):
-            text = lock.read_text()
+            try:
+                text = lock.read_text()
+            except FileNotFoundError:
+                continue  # forgotten while we looked
             if text and alive(int(text)):
                 found[lock.stem] = int(text)
         return found
