@@ -71,6 +71,7 @@ class Child {
   std::string last_word_;  // of the event `stopping`
   bool clean_word_ = false;
   bool expected_ = false;
+  std::uint64_t heard_ = 0;  // events
   std::optional<TimePoint> found_at_;
   // Shared with calls under way, which may outlive the connection.
   std::shared_ptr<Process> process_;

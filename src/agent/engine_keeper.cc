@@ -23,6 +23,8 @@ Duration look_pause(int refusals) {
   return std::min<Duration>(2s, 100ms * (1 << std::min(refusals, 5)));
 }
 
+constexpr int kLongestBackOff = 5;  // 1.6 s: somebody waits for this volume
+
 std::uint64_t number_of(const std::string& device_key) {
   std::uint64_t number = 0;
   const char* begin = device_key.data() + device_key.rfind('-') + 1;
@@ -199,7 +201,7 @@ Task<Result<void>> EngineKeeper::finish() {
 
 void EngineKeeper::failed(EngineStep step, const Error& error) {
   ++failures_;
-  const TimePoint again = env_.executor.clock().now() + replica_pause(failures_);
+  const TimePoint again = env_.executor.clock().now() + replica_pause(std::min(failures_, kLongestBackOff));
   const bool about_device = step == EngineStep::start_device;
   std::string& problem = about_device ? facts_.device_problem : facts_.problem;
   if (problem != error.message) log_warn("engine", {{"engine", name_}, {"error", error}});
