@@ -46,11 +46,12 @@ Agent::Agent(Executor& executor, registry::Registry& registry, Host& host, Agent
 
 Agent::~Agent() = default;
 
-std::vector<std::string> Agent::local_replicas(const std::string& volume) const {
+std::vector<std::string> Agent::local_replicas(const std::string& space, const std::string& volume) const {
   std::vector<std::string> names;
   replicas_->for_each([&](const Informer::Object& object) {
     const Json* owner = object->find_path({"spec", "volumeName"});
-    if (owner != nullptr && owner->is_string() && owner->as_string() == volume)
+    const bool same = registry::metadata_text(*object, "namespace") == space;
+    if (same && owner != nullptr && owner->is_string() && owner->as_string() == volume)
       names.push_back(registry::metadata_text(*object, "name"));
     return true;
   });
@@ -61,7 +62,9 @@ EngineKeeper& Agent::engine(const std::string& key) {
   auto& kept = engine_keepers_[key];
   if (kept == nullptr) {
     EngineKeeper::Callbacks callbacks;
-    callbacks.local_replicas = [this](const std::string& volume) { return local_replicas(volume); };
+    callbacks.local_replicas = [this](const std::string& space, const std::string& volume) {
+      return local_replicas(space, volume);
+    };
     kept = std::make_unique<Kept<EngineKeeper>>(env_, group_->token(), key, std::move(callbacks));
     group_->spawn(keep_engine(key));
   }
@@ -130,8 +133,9 @@ void Agent::see_grant(const Informer::Event& event) {
   if (!listening_) return;
   const Json& grant = event.after != nullptr ? *event.after : *event.before;
   const std::string volume = registry::metadata_text(grant, "name");
+  const std::string space = registry::metadata_text(grant, "namespace");
   for (const auto& [key, kept] : engine_keepers_)
-    if (kept->keeper.volume() == volume) kept->keeper.set_grant(event.after);
+    if (kept->keeper.volume() == volume && kept->keeper.space() == space) kept->keeper.set_grant(event.after);
 }
 
 void Agent::adopt(FoundProcess found) {

@@ -37,7 +37,7 @@ class Agent {
   Task<Result<void>> keep_engine(std::string key);
   Task<Result<void>> keep_replica(std::string key);
   void adopt(FoundProcess found);
-  std::vector<std::string> local_replicas(const std::string& volume) const;
+  std::vector<std::string> local_replicas(const std::string& space, const std::string& volume) const;
 
   AgentOptions options_;
   Env env_;

@@ -6,15 +6,35 @@ namespace moor::agent {
 
 using State = ProcessFacts::State;
 
+namespace {
+// Events are rare: so many in a row means that the last of them has said it all.
+constexpr int kMostAsked = 16;
+}  // namespace
+
 Task<Result<void>> Child::start(std::vector<std::string> arguments, Json record) {
   ProcessSpec spec{key_, std::move(arguments), std::move(record)};
   auto started = co_await host_.start(std::move(spec));
   if (!started) co_return started.error();
-  adopt(*std::move(started));
+  found_at_.reset();
+  begin(*std::move(started));
   co_return Result<void>();
 }
 
 void Child::adopt(std::unique_ptr<Process> process) {
+  found_at_ = executor_.clock().now();
+  begin(std::move(process));
+  // When the patience is over its owner looks again.
+  group_.spawn(look_later(alive_));
+}
+
+Task<Result<void>> Child::look_later(std::shared_ptr<bool> alive) {
+  const CancelToken token = life_->token();
+  const auto waited = co_await sleep_for(executor_, kPatience, token);
+  if (waited && *alive) listener_.changed();
+  co_return Result<void>();
+}
+
+void Child::begin(std::unique_ptr<Process> process) {
   process_ = std::move(process);
   facts_ = {};
   facts_.state = State::running;
@@ -87,6 +107,7 @@ Task<Result<void>> Child::listen(std::shared_ptr<bool> alive, std::shared_ptr<Co
     } else if (event->name == "state") {
       status_ = event->data;
     }
+    ++heard_;
     if (listener_.heard) listener_.heard(*event);
     listener_.changed();
   }
@@ -101,12 +122,18 @@ Task<Result<Json>> Child::call(std::string op, Json arguments) {
 
 Task<Result<void>> Child::refresh() {
   const std::shared_ptr<bool> alive = alive_;
-  Json none = Json::object();
-  auto answer = co_await call("status", std::move(none));
-  if (!*alive) co_return make_error(Errc::cancelled, "the child is gone");
-  if (!answer) co_return answer.error();
-  status_ = *std::move(answer);
-  listener_.changed();
+  for (int attempt = 0; attempt < kMostAsked; ++attempt) {
+    const std::uint64_t before = heard_;
+    Json none = Json::object();
+    auto answer = co_await call("status", std::move(none));
+    if (!*alive) co_return make_error(Errc::cancelled, "the child is gone");
+    if (!answer) co_return answer.error();
+    // An event that came meanwhile may be newer than this answer, and was taken first: ask again.
+    if (heard_ != before) continue;
+    status_ = *std::move(answer);
+    listener_.changed();
+    break;
+  }
   co_return Result<void>();
 }
 

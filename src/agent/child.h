@@ -30,13 +30,18 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   Task<Result<void>> start(std::vector<std::string> arguments, Json record);
+  // One that ran before we came.
   void adopt(std::unique_ptr<Process> process);
 
   const std::string& key() const { return key_; }
   const ProcessFacts& facts() const { return facts_; }
   // The last answer to `status`; null before the first.
   const Json& status() const { return status_; }
-  bool is_connected() const { return control_ != nullptr; }
+  // Found running, and silent since: for a while nobody knows better than whoever knew it before.
+  bool is_unheard() const {
+    return facts_.is_running() && found_at_ && !status_.is_object() &&
+           executor_.clock().now() < *found_at_ + kPatience;
+  }
   void signal(int number) {
     if (process_) process_->signal(number);
   }
@@ -48,7 +53,10 @@ class Child {
   void expect_end() { expected_ = true; }
 
  private:
+  static constexpr Duration kPatience = std::chrono::seconds(10);
+  void begin(std::unique_ptr<Process> process);
   Task<Result<void>> await_end(std::shared_ptr<bool> alive);
+  Task<Result<void>> look_later(std::shared_ptr<bool> alive);
   Task<Result<void>> follow(std::shared_ptr<bool> alive);
   Task<Result<void>> listen(std::shared_ptr<bool> alive, std::shared_ptr<Control> control, CancelToken token);
   Task<Result<void>> first_status(std::shared_ptr<bool> alive);
@@ -63,6 +71,8 @@ class Child {
   std::string last_word_;  // of the event `stopping`
   bool clean_word_ = false;
   bool expected_ = false;
+  std::uint64_t heard_ = 0;  // events
+  std::optional<TimePoint> found_at_;
   // Shared with calls under way, which may outlive the connection.
   std::shared_ptr<Process> process_;
   std::shared_ptr<Control> control_;

@@ -8,6 +8,7 @@
 
 #include "agent/core/names.h"
 #include "base/log.h"
+#include "model/names.h"
 #include "registry/prepare.h"
 
 namespace moor::agent {
@@ -21,6 +22,8 @@ using namespace std::chrono_literals;
 Duration look_pause(int refusals) {
   return std::min<Duration>(2s, 100ms * (1 << std::min(refusals, 5)));
 }
+
+constexpr int kLongestBackOff = 5;  // 1.6 s: somebody waits for this volume
 
 std::uint64_t number_of(const std::string& device_key) {
   std::uint64_t number = 0;
@@ -155,10 +158,16 @@ void EngineKeeper::notice() {
     }
   }
   facts_.devices.clear();
+  facts_.unheard = child_.is_unheard();
   for (const auto& device : devices_) {
+    facts_.unheard = facts_.unheard || device->child->is_unheard();
     device->facts.process = device->child->facts();
     if (device->child->status().is_object())
       device->facts.report = read_device_report(device->child->status());
+    if (device->facts.is_up()) {
+      failures_ = 0;
+      facts_.device_problem.clear();
+    }
     facts_.devices.push_back(device->facts);
   }
 }
@@ -192,7 +201,7 @@ Task<Result<void>> EngineKeeper::finish() {
 
 void EngineKeeper::failed(EngineStep step, const Error& error) {
   ++failures_;
-  const TimePoint again = env_.executor.clock().now() + replica_pause(failures_);
+  const TimePoint again = env_.executor.clock().now() + replica_pause(std::min(failures_, kLongestBackOff));
   const bool about_device = step == EngineStep::start_device;
   std::string& problem = about_device ? facts_.device_problem : facts_.problem;
   if (problem != error.message) log_warn("engine", {{"engine", name_}, {"error", error}});
@@ -228,13 +237,16 @@ Task<Result<Grant>> EngineKeeper::read_grant() {
 // The Grant is read again, because what we watched may be old, and an engine that starts in an epoch that was
 // already taken back would hold up the one that has it now.
 Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
+  // It becomes part of paths.
+  if (!model::is_dns1123_subdomain(volume_))
+    co_return make_error(Errc::invalid, fmt::format("\"{}\" is no name of a volume", volume_));
   CO_TRY(const Grant grant, co_await read_grant());
   if (!is_holder(grant.spec.active, env_.self, engine.metadata.name, epoch))
     co_return make_error(Errc::conflict, "the Grant names another by now");
   CO_TRY(const std::string token, co_await read_volume_token(env_.registry, space_, volume_));
   const std::string token_path = env_.host.token_path(key_);
   CO_TRY_VOID(co_await env_.host.write_file(token_path, token + "\n"));
-  const std::vector<std::string> local = callbacks_.local_replicas(volume_);
+  const std::vector<std::string> local = callbacks_.local_replicas(space_, volume_);
   const EngineStart wanted{engine,    grant, local, env_.host.socket_path(key_), env_.host.control_path(key_),
                            token_path};
   std::vector<std::string> words = engine_arguments(wanted);
@@ -285,7 +297,7 @@ Task<Result<void>> EngineKeeper::drain() {
 
 Task<Result<void>> EngineKeeper::start_device() {
   const std::string key = device_key(uid_, next_device_++);
-  const std::string link = env_.options.device_directory + "/" + volume_;
+  const std::string link = env_.options.device_directory + "/" + device_name(space_, volume_);
   const std::string export_id = facts_.report ? facts_.report->export_id : "";
   std::vector<std::string> words{"device",
                                  "--connect",

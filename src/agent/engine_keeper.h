@@ -23,13 +23,15 @@ class EngineKeeper {
  public:
   struct Callbacks {
     // Names of this node's replicas of a volume: reads prefer them.
-    std::function<std::vector<std::string>(const std::string& volume)> local_replicas;
+    std::function<std::vector<std::string>(const std::string& space, const std::string& volume)>
+        local_replicas;
   };
   EngineKeeper(Env& env, TaskGroup& group, std::string key, Callbacks callbacks);
 
   void set_object(std::shared_ptr<const Json> object);  // null: it is gone
   void set_grant(std::shared_ptr<const Json> grant);    // null: none names this node
   void adopt(FoundProcess found);                       // of the engine, or of one of its devices
+  const std::string& space() const { return space_; }
   const std::string& volume() const { return volume_; }
 
   Task<Result<void>> run(CancelToken token);

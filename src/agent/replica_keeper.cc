@@ -74,6 +74,7 @@ ReplicaPlan ReplicaKeeper::plan() const {
 void ReplicaKeeper::notice() {
   const bool was_running = facts_.process.is_running();
   facts_.process = child_.facts();
+  facts_.unheard = child_.is_unheard();
   const TimePoint now = env_.executor.clock().now();
   const Json& status = child_.status();
   if (facts_.process.is_running() && status.is_object()) {

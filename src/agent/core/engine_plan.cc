@@ -274,7 +274,9 @@ EnginePlan plan_engine(const Engine* object, const Grant* grant, const Self& sel
                             ? choose_while_running(object, granted, self, facts, moment.now)
                             : choose_while_stopped(object, granted, self, facts, moment.now);
   EnginePlan plan{choice.step, choice.device, granted, {}, choice.again};
-  if (object != nullptr) plan.status = status_of(*object, granted, self, facts, moment);
+  // A new agent knows nothing better than what the one before it said.
+  if (object != nullptr)
+    plan.status = facts.unheard ? object->status : status_of(*object, granted, self, facts, moment);
   return plan;
 }
 

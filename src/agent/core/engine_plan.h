@@ -31,6 +31,7 @@ struct EngineFacts {
   std::int64_t epoch = 0;  // of the last start that was recorded on this node; 0: none
   ProcessFacts process;    // of that start
   std::string socket;      // where it serves NBD
+  bool unheard = false;    // found running, and it has not said anything yet
   bool drain_asked = false;
   bool told_superseded = false;
   std::optional<EngineReport> report;

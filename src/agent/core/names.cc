@@ -34,6 +34,10 @@ std::string device_key(const std::string& engine_uid, std::uint64_t number) {
   return fmt::format("d-{}-{}", engine_uid.substr(0, kUidPart), number);
 }
 
+std::string device_name(const std::string& space, const std::string& volume) {
+  return space == "longhorn-system" ? volume : space + "_" + volume;
+}
+
 Result<std::string> replica_directory(const model::longhorn::Replica& replica) {
   std::string name = replica.spec.data_directory_name;
   if (name.empty()) {

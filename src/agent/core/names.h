@@ -16,6 +16,10 @@ std::string engine_key(const std::string& uid);
 std::string replica_key(const std::string& uid);
 std::string device_key(const std::string& engine_uid, std::uint64_t number);
 
+// The name of a volume's device: the volume's, and for volumes of other namespaces than the usual one that
+// too, with a character that no name has.
+std::string device_name(const std::string& space, const std::string& volume);
+
 // <volume>-<first 8 of the volume's uid>-r-N below DISK/replicas (docs/decisions/0200): what the spec says,
 // else from the owner. invalid: neither is there, or the name would lead out of the directory.
 Result<std::string> replica_directory(const model::longhorn::Replica& replica);

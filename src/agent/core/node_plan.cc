@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace moor::agent {
+namespace {
+
+constexpr std::int64_t kWorthTelling = 200;  // one part of so many
+
+}  // namespace
 
 Lives current_life(const Lives& recorded, const Lives& told, const std::string& boot_id) {
   const Lives& newer = told.incarnation > recorded.incarnation ? told : recorded;
@@ -54,7 +60,10 @@ model::longhorn::NodeStatus node_status(const model::longhorn::Node& object, con
     if (ready) {
       disk.disk_uuid = facts.uuid;
       disk.filesystem_type = facts.filesystem;
-      disk.storage_available = facts.available;
+      // A file system's room changes with every write; only what matters for placing is told.
+      const std::int64_t change = std::abs(disk.storage_available - facts.available);
+      if (disk.storage_maximum != facts.maximum || change * kWorthTelling >= facts.maximum)
+        disk.storage_available = facts.available;
       disk.storage_maximum = facts.maximum;
     }
     set_condition(disk.conditions,

@@ -214,6 +214,21 @@ TEST(EnginePlan, AGrantThatNamesAnotherIsReadAgainBeforeTheEngineIsTold) {
   EXPECT_EQ(plan_engine(&wanted, &four, kSelf, told, kNow).step, EngineStep::nothing);
 }
 
+TEST(EnginePlan, ANewAgentTakesNothingBackBeforeItHasHeardTheProcess) {
+  Engine object = engine(InstanceState::running);
+  object.status.current_state = InstanceState::running;
+  object.status.epoch = 3;
+  object.status.endpoint = "/d/v";
+  const Grant three = grant(3);
+  EngineFacts facts = running(3);
+  facts.report.reset();
+  facts.unheard = true;
+  EXPECT_EQ(model::encode(plan_engine(&object, &three, kSelf, facts, kNow).status),
+            model::encode(object.status));
+  facts.unheard = false;
+  EXPECT_EQ(plan_engine(&object, &three, kSelf, facts, kNow).status.current_state, InstanceState::starting);
+}
+
 TEST(EnginePlan, WhatAnotherProcessSaidOfItsChainIsNotTheWordOfThisOne) {
   Engine object = engine(InstanceState::running);
   object.status.epoch = 2;
@@ -320,6 +335,8 @@ TEST(Names, ADirectoryIsNamedByTheVolumesUidAndNeverLeadsOut) {
   }
   object.spec.data_directory_name = "chosen";
   EXPECT_EQ(replica_directory(object).value(), "chosen");
+  EXPECT_EQ(device_name("longhorn-system", "v"), "v");
+  EXPECT_EQ(device_name("other", "v"), "other_v");
   EXPECT_EQ(member_address("10.0.0.1:80"), "tcp:10.0.0.1:80");
   EXPECT_EQ(member_address("tcp://10.0.0.1:80"), "tcp:10.0.0.1:80");
 }
@@ -360,6 +377,19 @@ TEST(Lives, ANewBootIsANewLifeAndTheSameBootIsNot) {
   EXPECT_EQ(current_life({}, {5, "b1"}, "b2"), (Lives{6, "b2"}));
   EXPECT_EQ(current_life({7, "b1"}, {5, "b0"}, "b1"), (Lives{7, "b1"}))
       << "the API was restored from a backup";
+}
+
+TEST(NodeStatus, ASmallChangeOfADisksRoomIsNotWorthAWrite) {
+  NodeOptions options{"n1", "10.0.0.1", "", "", "/disk"};
+  model::longhorn::Node node = first_node(options);
+  const auto available = [&](std::int64_t bytes) {
+    node.status =
+        node_status(node, options, {1, "b"}, {{"default", {"u1", "", "ext4", bytes, 1000}}}, kNow.wall);
+    return node.status.disk_status.at("default").storage_available;
+  };
+  EXPECT_EQ(available(500), 500);
+  EXPECT_EQ(available(496), 500);
+  EXPECT_EQ(available(495), 495);
 }
 
 TEST(NodeStatus, ADiskThatChangedOrVanishedIsNotReadyAndKeepsItsIdentity) {

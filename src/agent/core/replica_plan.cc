@@ -61,7 +61,9 @@ ReplicaPlan plan_replica(const model::longhorn::Replica* object, const Self& sel
   const bool deleted = object != nullptr && object->metadata.is_being_deleted();
   const bool wanted = object != nullptr && !deleted && object->spec.node_id == self.node &&
                       object->spec.desire_state == InstanceState::running;
-  if (object != nullptr) plan.status = status_of(*object, self, facts, wanted, moment);
+  // A new agent knows nothing better than what the one before it said.
+  if (object != nullptr)
+    plan.status = facts.unheard ? object->status : status_of(*object, self, facts, wanted, moment);
   if (wanted) {
     if (facts.process.is_running()) return plan;
     if (moment.now < facts.retry_at) {

@@ -11,6 +11,7 @@ namespace moor::agent {
 struct ReplicaFacts {
   ProcessFacts process;
   bool stop_asked = false;
+  bool unheard = false;   // found running, and it has not said anything yet
   std::int32_t port = 0;  // 0: not serving yet
   std::int64_t epoch = 0;
   std::int64_t generation = 0;

@@ -102,6 +102,7 @@ Task<Result<void>> run_once(Loop& loop, agent::Host& host, Ready ready, http::Cl
   registry::RemoteOptions options;
   options.client = std::move(client);
   options.user_agent = "moord-agent";
+  options.request_timeout = 10s;  // an engine may be waiting for its change of members
   CO_TRY(const auto registry, registry::RemoteRegistry::make(loop, std::move(options)));
   agent::Agent agent(loop, *registry, host, ready.agent);
   co_return co_await agent.run(token, std::move(on_ready));
