@@ -40,7 +40,9 @@ EngineKeeper::EngineKeeper(Env& env, TaskGroup& group, std::string key, Callback
       status_bell_(env.executor),
       proposal_bell_(env.executor),
       child_(env.executor, env.host, group, key_,
-             {[this] { bell_.ring(); }, [this](const Control::Event& event) { heard(event); }}) {}
+             {[this] { bell_.ring(); }, [this](const Control::Event& event) { heard(event); }}) {
+  facts_.socket = env.host.socket_path(key_);
+}
 
 void EngineKeeper::set_object(std::shared_ptr<const Json> object) {
   if (object != nullptr && json_ != nullptr && !is_newer(*object, *json_)) return;

@@ -247,11 +247,13 @@ model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t grant
   status.current_state = state_of(object, granted, self, facts);
   status.started = facts.process.is_running();
   status.endpoint.clear();
+  status.nbd_uri.clear();
   status.ip = facts.process.is_running() ? self.address : "";
   if (facts.process.is_running() && facts.report) {
     if (facts.report->is_serving()) {
       status.current_size = facts.report->size;
       status.export_id = facts.report->export_id;
+      status.nbd_uri = fmt::format("nbd+unix:///{}?socket={}", object.spec.volume_name, facts.socket);
       tell_members(*facts.report, status, moment.wall);
       tell_snapshots(*facts.report, status, moment.wall);
     }

@@ -30,6 +30,7 @@ struct DeviceFacts {
 struct EngineFacts {
   std::int64_t epoch = 0;  // of the last start that was recorded on this node; 0: none
   ProcessFacts process;    // of that start
+  std::string socket;      // where it serves
   bool drain_asked = false;
   bool told_superseded = false;
   std::optional<EngineReport> report;
