@@ -96,6 +96,13 @@ class Follower {
 
   void tell(const VolumeSight& sight) {
     std::string text = sight.volume ? state_sentence(*sight.volume) : "gone";
+    // A ticket's blockers say this too.
+    const model::Condition* placed =
+        sight.volume && options_.ticket.empty()
+            ? model::find_condition(sight.volume->status.conditions, lh::kVolumeScheduled)
+            : nullptr;
+    if (placed != nullptr && placed->status == model::ConditionStatus::no && !placed->message.empty())
+      text += "; " + placed->message;
     if (sight.attachment && !options_.ticket.empty()) {
       const auto& statuses = sight.attachment->status.attachment_ticket_statuses;
       const auto status = statuses.find(options_.ticket);

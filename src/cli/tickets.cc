@@ -73,8 +73,10 @@ Task<Outcome<Json>> write_tickets(Context& context, std::string volume, Json pat
   co_return std::move(written->object);
 }
 
-Verdict satisfied_verdict(std::string id, std::int64_t generation) {
-  return [id, generation](const VolumeSight& sight) -> std::optional<Outcome<void>> {
+// Satisfied, and usable: an engine that has just died leaves the ticket satisfied, because the volume stays
+// where it is while the next one starts.
+Verdict usable_verdict(std::string id, std::int64_t generation, bool device_wanted) {
+  return [id, generation, device_wanted](const VolumeSight& sight) -> std::optional<Outcome<void>> {
     if (!sight.volume || !sight.attachment) return Failure{ExitCode::not_found, "the volume is gone"};
     const auto& tickets = sight.attachment->spec.attachment_tickets;
     const auto ticket = tickets.find(id);
@@ -82,6 +84,9 @@ Verdict satisfied_verdict(std::string id, std::int64_t generation) {
       return Failure{ExitCode::not_found, fmt::format("somebody removed ticket {}", id)};
     // An older view than our own write says nothing.
     if (ticket->second.generation < generation || !is_satisfied(*sight.attachment, id)) return std::nullopt;
+    if (!sight.engine || sight.engine->status.current_state != lh::InstanceState::running)
+      return std::nullopt;
+    if (device_wanted && sight.engine->status.endpoint.empty()) return std::nullopt;
     return Outcome<void>();
   };
 }
@@ -184,7 +189,7 @@ Task<Outcome<void>> attach_volume(Context& context, Attach wanted) {
         ours == written.spec.attachment_tickets.end() ? 0 : ours->second.generation;
     FollowOptions follow{wanted.volume, wanted.timeout,
                          fmt::format("{} to be attached to {}", wanted.volume, wanted.node), id,
-                         satisfied_verdict(id, generation)};
+                         usable_verdict(id, generation, !wanted.disable_frontend)};
     CO_TRY_VOID(co_await follow_volume(context, std::move(follow)));
   }
   co_return co_await say_attached(context, std::move(wanted), std::move(book));

@@ -235,8 +235,10 @@ Task<Outcome<void>> show_device(Context& context, std::string name) {
     Failure failure{ExitCode::not_found,
                     usable ? fmt::format("{} is attached without a device", name)
                            : fmt::format("{} is {}: it has no device", name, state_sentence(volume))};
-    failure.hint = usable ? "its tickets ask for disableFrontend"
-                          : fmt::format("attach it: moor attach {} --node NODE --wait", name);
+    failure.hint = !usable ? fmt::format("attach it: moor attach {} --node NODE --wait", name)
+                   : volume.spec.disable_frontend
+                       ? "its tickets ask for disableFrontend"
+                       : fmt::format("its engine is on the way; see: moor why volume {}", name);
     co_return failure;
   }
   if (context.printer.format() == Format::json || context.printer.format() == Format::yaml) {

@@ -53,10 +53,11 @@ bool is_bad(const model::Condition& condition) {
 void add_conditions(const std::string& about, const std::vector<model::Condition>& conditions,
                     model::Time now, std::vector<Reason>& reasons) {
   for (const model::Condition& condition : conditions) {
-    if (!is_bad(condition)) continue;
+    // Without a message it is a note between controllers, not news for people.
+    if (!is_bad(condition) || condition.message.empty()) continue;
     std::string text =
         fmt::format("{}: {}", about, condition.reason.empty() ? condition.type : condition.reason);
-    if (!condition.message.empty()) text += ": " + condition.message;
+    text += ": " + condition.message;
     if (const auto since = model::parse_rfc3339(condition.last_transition_time))
       text += fmt::format("; since {}", model::human_duration(now - *since));
     reasons.push_back({"condition", "", condition.reason.empty() ? condition.type : condition.reason, text});

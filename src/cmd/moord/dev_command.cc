@@ -94,6 +94,7 @@ class Cluster {
       CO_TRY(url_, co_await ready);
     }
     say(fmt::format("server {}", url_));
+    CO_TRY_VOID(co_await ensure_dev_settings(loop_, place_.directory() / "kubeconfig"));
     TaskGroup agents(loop_, token);
     for (int number = 1; number <= nodes_; ++number) agents.spawn(run_agent(number, agents.token()));
     Result<void> ready = co_await announce(agents.token());

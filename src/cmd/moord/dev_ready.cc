@@ -6,6 +6,7 @@
 #include "model/codec.h"
 #include "model/coordination/lease.h"
 #include "model/longhorn/node.h"
+#include "model/longhorn/setting.h"
 #include "registry/client/informer.h"
 #include "registry/client/remote_registry.h"
 
@@ -80,14 +81,32 @@ class NodeWatch {
   Completion<bool> done_;
 };
 
-}  // namespace
-
-Task<Result<void>> wait_for_nodes(Loop& loop, NodesWanted wanted, CancelToken token) {
-  CO_TRY(const cli::ClusterAccess access, cli::load_kubeconfig(wanted.kubeconfig));
+Result<std::unique_ptr<registry::RemoteRegistry>> connect(Loop& loop,
+                                                          const std::filesystem::path& kubeconfig) {
+  TRY(const cli::ClusterAccess access, cli::load_kubeconfig(kubeconfig));
   registry::RemoteOptions options;
   options.client = access.client;
   options.user_agent = "moord-dev";
-  CO_TRY(const auto remote, registry::RemoteRegistry::make(loop, std::move(options)));
+  return registry::RemoteRegistry::make(loop, std::move(options));
+}
+
+}  // namespace
+
+Task<Result<void>> ensure_dev_settings(Loop& loop, std::filesystem::path kubeconfig) {
+  CO_TRY(const auto remote, connect(loop, kubeconfig));
+  registry::ResourceName where =
+      all_of<model::longhorn::Setting>(std::string(model::longhorn::kDefaultNamespace));
+  Json setting = Json::object(
+      {{"metadata", Json::object({{"name", "storage-minimal-available-percentage"}})}, {"value", "1"}});
+  registry::WriteOptions options;
+  options.field_manager = "moord-dev";
+  auto made = co_await remote->create(std::move(where), std::move(setting), std::move(options));
+  if (!made && !made.is(Errc::already_exists)) co_return made.error().error;
+  co_return Result<void>();
+}
+
+Task<Result<void>> wait_for_nodes(Loop& loop, NodesWanted wanted, CancelToken token) {
+  CO_TRY(const auto remote, connect(loop, wanted.kubeconfig));
   NodeWatch watch(loop, *remote, std::move(wanted));
   co_return co_await watch.run(token);
 }

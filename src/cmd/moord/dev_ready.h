@@ -19,6 +19,11 @@ struct NodesWanted {
   std::set<std::string> names;
   std::function<void(const std::string&)> on_ready;  // each, once
 };
+
+// Settings that a machine for trying things out needs, made once; whoever changes them keeps his change. All
+// nodes share one disk with everything else on the machine, so that it may be nearly full.
+Task<Result<void>> ensure_dev_settings(Loop& loop, std::filesystem::path kubeconfig);
+
 Task<Result<void>> wait_for_nodes(Loop& loop, NodesWanted wanted, CancelToken token);
 
 }  // namespace moor::cmd
