@@ -214,7 +214,9 @@ attach::Progress progress_of(const Family& family) {
     const bool serves = engine.current_state == InstanceState::running && engine.epoch == grant.active->epoch;
     const bool any_rw = std::any_of(engine.replica_mode_map.begin(), engine.replica_mode_map.end(),
                                     [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
-    progress.opened = serves && any_rw && grant.active->node == family.volume->spec.node_id &&
+    // What a node said in an earlier life speaks of a process that is gone (S13).
+    const bool lives = node_life(family.view, grant.active->node).incarnation <= grant.active->incarnation;
+    progress.opened = serves && any_rw && lives && grant.active->node == family.volume->spec.node_id &&
                       family.engine->spec.desire_state == InstanceState::running;
     return progress;
   }

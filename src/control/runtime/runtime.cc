@@ -188,7 +188,7 @@ Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken t
 
 Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term) {
   ++lane.stats.reconciles;
-  const View view(source_, decoder_, moment(), &lane.family);
+  const View view(source_, decoder_, moment(), {key, &lane.family});
   Plan plan = lane.controller->reconcile(view, key);
   remember_reads(lane, key, view.reads());
   const std::size_t count = plan.writes.size();

@@ -46,6 +46,10 @@ void Shelf::put(const model::KindInfo& kind, Json object) {
   objects_[key] = std::make_shared<const Json>(std::move(object));
 }
 
+void Shelf::remove(const model::KindInfo& kind, std::string_view space, std::string_view name) {
+  objects_.erase(key_of(kind, space, name));
+}
+
 JsonPtr Shelf::find(const model::KindInfo& kind, std::string_view space, std::string_view name) const {
   const auto found = objects_.find(key_of(kind, space, name));
   return found == objects_.end() ? nullptr : found->second;

@@ -50,6 +50,7 @@ class RegistrySource final : public Source {
 class Shelf final : public Source {
  public:
   void put(const model::KindInfo& kind, Json object);
+  void remove(const model::KindInfo& kind, std::string_view space, std::string_view name);
   JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;
   void for_each(const model::KindInfo& kind, std::string_view space, const Visit& visit) const override;
   void of_volume(const model::KindInfo& kind, std::string_view space, std::string_view volume,

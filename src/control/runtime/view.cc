@@ -40,7 +40,8 @@ const attach::Settings& View::settings() const {
 
 void View::note(const model::KindInfo& kind, std::string_view space, std::string_view name,
                 Digest digest) const {
-  if (family_ != nullptr && family_->contains(&kind)) return;
+  const bool own = name == scope_.key.name && space == scope_.key.space;
+  if (own && scope_.family != nullptr && scope_.family->contains(&kind)) return;
   Reads::Read read{name.empty() ? registry::prefix_of(kind, space) : registry::key_of(kind, space, name),
                    digest};
   for (const Reads::Read& one : reads_.reads)

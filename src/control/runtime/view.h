@@ -2,8 +2,8 @@
 // time. A View lives for one reconcile, on the runtime's thread.
 //
 // It notes what was read. The runtime looks at the key again when any of that changes, so a controller cannot
-// forget to be woken by what it looked at, and nothing else wakes it. Objects of the controller's own family
-// (those its wake rules cover) are not noted one by one.
+// forget to be woken by what it looked at, and nothing else wakes it. The objects of the key's own name in
+// the controller's family wake it anyway and are not noted.
 #pragma once
 
 #include <memory>
@@ -88,6 +88,12 @@ struct Reads {
   std::vector<Read> reads;
 };
 
+// Whose reconcile a view serves.
+struct Scope {
+  Key key = {};
+  const std::set<const model::KindInfo*>* family = nullptr;
+};
+
 class View {
  public:
   struct Moment {
@@ -97,9 +103,8 @@ class View {
     // nodes differ, so a renewal's own time says nothing about its age.
     const std::map<std::string, TimePoint>* heartbeats = nullptr;
   };
-  View(const Source& source, Decoder& decoder, Moment moment,
-       const std::set<const model::KindInfo*>* family = nullptr)
-      : source_(source), decoder_(decoder), moment_(moment), family_(family) {}
+  View(const Source& source, Decoder& decoder, Moment moment, Scope scope = {})
+      : source_(source), decoder_(decoder), moment_(moment), scope_(std::move(scope)) {}
 
   model::Time now() const { return moment_.now; }
   // How long ago this runtime saw the node's last heartbeat; absent: there is none.
@@ -160,7 +165,7 @@ class View {
   const Source& source_;
   Decoder& decoder_;
   Moment moment_;
-  const std::set<const model::KindInfo*>* family_;
+  Scope scope_;
   mutable Reads reads_;
   mutable std::optional<attach::Settings> settings_;
 };

@@ -24,6 +24,41 @@ registry::WriteOptions as(const registry::Identity& who) {
 
 }  // namespace
 
+bool Witness::handles(const model::KindInfo& kind) const {
+  return &kind == &kind_of<lh::Volume>() || &kind == &kind_of<mr::Grant>();
+}
+
+registry::Answer<void> Witness::validate(const registry::AdmissionRequest& request, const Json& object) {
+  if (request.before == nullptr) return {};
+  if (request.kind == &kind_of<mr::Grant>()) {
+    const auto before = model::decode<mr::Grant>(*request.before);
+    const auto after = model::decode<mr::Grant>(object);
+    EXPECT_GE(after->spec.epoch, before->spec.epoch) << "S2";
+    if (before->spec.active && after->spec.active != before->spec.active) {
+      EXPECT_FALSE(after->spec.proofs.empty()) << "S12";
+      if (!after->spec.proofs.empty()) {
+        EXPECT_EQ(after->spec.proofs.back().holder, *before->spec.active) << "S12";
+      }
+    }
+    return {};
+  }
+  const auto before = model::decode<lh::Volume>(*request.before);
+  const auto after = model::decode<lh::Volume>(object);
+  const std::string& from = before->spec.node_id;
+  const std::string& to = after->spec.node_id;
+  EXPECT_TRUE(from == to || from.empty() || to.empty()) << "S9: " << from << " to " << to;
+  if (before->status.current_node_id != after->status.current_node_id) {
+    using State = lh::VolumeState;
+    const State state = after->status.state;
+    if (after->status.current_node_id.empty()) {
+      EXPECT_TRUE(state == State::detached || state == State::deleting || state == State::attaching) << "S10";
+    } else {
+      EXPECT_EQ(state, State::attached) << "S10";
+    }
+  }
+  return {};
+}
+
 Stage::Stage(StageOptions options)
     : store_(store::make_memory_store(executor)),
       admission_(executor.clock(), random),
@@ -32,6 +67,7 @@ Stage::Stage(StageOptions options)
       group_(executor) {
   executor.set_auto_advance(false);
   registry_->add_admission(admission_);
+  registry_->add_admission(witness_);
   group_.spawn(registry_->run(group_.token()));
   group_.spawn(collector_->run(group_.token()));
   EXPECT_TRUE(wait(registry::ensure_namespaces(*registry_)).ok());
@@ -87,6 +123,16 @@ void Stage::settle() {
   ADD_FAILURE() << "it never settles";
 }
 
+bool Stage::nudge(std::size_t pieces) {
+  for (std::size_t i = 0; i < pieces; ++i) {
+    if (executor.run_one()) continue;
+    bool acted = false;
+    for (auto& [name, agent] : agents_) acted |= agent->up && agent->step();
+    if (!acted) return false;
+  }
+  return true;
+}
+
 void Stage::pass(Duration duration) {
   const TimePoint end = executor.clock().now() + duration;
   while (executor.clock().now() < end) {
@@ -116,7 +162,7 @@ void Stage::create_volume(const std::string& name, const std::string& spec) {
   ASSERT_TRUE(object.ok());
   const auto made = write(kind_of<lh::Volume>(), *object, "", {"admin", {}, ""});
   ASSERT_TRUE(made.ok()) << made.error().error.message;
-  settle();
+  if (!hold) settle();
 }
 
 void Stage::add_ticket(const std::string& volume, const std::string& id, const std::string& type,
@@ -128,7 +174,7 @@ void Stage::add_ticket(const std::string& volume, const std::string& id, const s
   const auto done = wait(registry_->patch({&kind_of<lh::VolumeAttachment>(), "longhorn-system", volume, ""},
                                           registry::PatchType::merge, *patch, as({"admin", {}, ""})));
   ASSERT_TRUE(done.ok()) << done.error().error.message;
-  settle();
+  if (!hold) settle();
 }
 
 void Stage::remove_ticket(const std::string& volume, const std::string& id) {
@@ -136,7 +182,7 @@ void Stage::remove_ticket(const std::string& volume, const std::string& id) {
   const auto done = wait(registry_->patch({&kind_of<lh::VolumeAttachment>(), "longhorn-system", volume, ""},
                                           registry::PatchType::merge, *patch, as({"admin", {}, ""})));
   ASSERT_TRUE(done.ok()) << done.error().error.message;
-  settle();
+  if (!hold) settle();
 }
 
 void Stage::set_setting(const std::string& name, const std::string& value) {
@@ -144,16 +190,21 @@ void Stage::set_setting(const std::string& name, const std::string& value) {
       R"({{"metadata":{{"name":"{}","namespace":"longhorn-system"}},"value":"{}"}})", name, value));
   const auto done = write(kind_of<lh::Setting>(), *object, "", {"admin", {}, ""});
   ASSERT_TRUE(done.ok()) << done.error().error.message;
-  settle();
+  if (!hold) settle();
+}
+
+std::string Stage::try_remove(const model::KindInfo& kind, const std::string& name,
+                              const registry::Identity& who) {
+  registry::DeleteOptions options;
+  options.identity = who;
+  const std::string space = kind.namespaced ? "longhorn-system" : "";
+  const auto done = wait(registry_->remove({&kind, space, name, ""}, options));
+  return done ? "" : done.error().error.message;
 }
 
 void Stage::remove(const model::KindInfo& kind, const std::string& name) {
-  registry::DeleteOptions options;
-  options.identity = {"admin", {}, ""};
-  const std::string space = kind.namespaced ? "longhorn-system" : "";
-  const auto done = wait(registry_->remove({&kind, space, name, ""}, options));
-  ASSERT_TRUE(done.ok()) << done.error().error.message;
-  settle();
+  ASSERT_EQ(try_remove(kind, name, {"admin", {}, ""}), "");
+  if (!hold) settle();
 }
 
 std::string Stage::state_of(const std::string& volume) {
@@ -286,7 +337,7 @@ bool ImaginedAgent::start_engine(const Object<lh::Engine>& engine, const Object<
     failures_[name] = "the program cannot be executed";
     return true;
   }
-  stage_.reality.engines[name] = {node_, epoch, 0};
+  stage_.reality.engines[here(name)] = {node_, epoch, 0};
   watch_members(engine, grant);
   return true;
 }
@@ -313,11 +364,11 @@ bool ImaginedAgent::watch_members(const Object<lh::Engine>& engine, const Object
   if (!lost) return false;
   if (left == 0) {
     failures_[engine->metadata.name] = "the last replica is lost";
-    stage_.reality.engines.erase(engine->metadata.name);
+    stage_.reality.engines.erase(here(engine->metadata.name));
     return true;
   }
   ++next.spec.generation;
-  return stage_.update(grant, next);
+  return stage_.update(grant, next, "", {node_, {}, node_});
 }
 
 bool ImaginedAgent::step_engine(const Object<lh::Engine>& engine) {
@@ -330,15 +381,14 @@ bool ImaginedAgent::step_engine(const Object<lh::Engine>& engine) {
                     grant->spec.active->node == node_ && grant->spec.active->incarnation == incarnation;
   const std::int64_t granted = mine ? grant->spec.active->epoch : 0;
   if (!wanted) {
-    processes.erase(name);
+    processes.erase(here(name));
     // An epoch that was granted and never started is used up all the same.
     if (granted > epochs_[name]) epochs_[name] = granted;
     if (engine->metadata.is_being_deleted()) return let_go(engine);
     return tell(engine, lh::InstanceState::stopped, epochs_[name]);
   }
   if (mine && granted > epochs_[name]) return start_engine(engine, grant);
-  const auto process = processes.find(name);
-  if (process == processes.end() || process->second.node != node_)
+  if (!processes.contains(here(name)))
     return tell(engine, lh::InstanceState::error, epochs_[name],
                 failures_.contains(name) ? failures_[name] : "killed by signal 9");
   if (mine && watch_members(engine, grant)) return true;

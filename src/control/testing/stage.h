@@ -29,10 +29,17 @@ struct Reality {
     std::int64_t epoch = 0;  // engines
     std::int32_t port = 0;   // replicas
   };
-  std::map<std::string, Process> engines;   // by name; one process at a time per engine here
+  std::map<std::string, Process> engines;   // by name@node
   std::map<std::string, Process> replicas;  // by name
   std::map<std::string, int> starts;        // "v1-e/3": how often epoch 3 was started
   std::int32_t next_port = 20000;
+};
+
+// Sees every write of the story before it happens and checks what must always hold.
+class Witness final : public registry::Admission {
+ public:
+  bool handles(const model::KindInfo& kind) const override;
+  registry::Answer<void> validate(const registry::AdmissionRequest& request, const Json& object) override;
 };
 
 struct StageOptions {
@@ -62,6 +69,7 @@ class ImaginedAgent {
             const std::string& why = "");
   template <class T>
   bool let_go(const Object<T>& object);
+  std::string here(const std::string& engine) const { return engine + "@" + node_; }
 
   Stage& stage_;
   std::string node_;
@@ -80,6 +88,8 @@ class Stage {
 
   // Runs everything until nobody has anything to do at this moment.
   void settle();
+  // Runs at most that many pieces of work, agents in between; answers whether there is more.
+  bool nudge(std::size_t pieces);
   // Time passes, with heartbeats of the nodes that are up.
   void pass(Duration duration);
 
@@ -122,6 +132,8 @@ class Stage {
     return write(kind_of<T>(), object, subresource, who).ok();
   }
   void remove(const model::KindInfo& kind, const std::string& name);
+  // Why not; empty: it is asked to go.
+  std::string try_remove(const model::KindInfo& kind, const std::string& name, const registry::Identity& who);
 
   // "attached node-1 healthy", for tables.
   std::string state_of(const std::string& volume);
@@ -132,10 +144,14 @@ class Stage {
   ImaginedAgent& agent(const std::string& node) { return *agents_.at(node); }
 
   // Kills a process behind everybody's back.
-  void kill_engine(const std::string& volume) { reality.engines.erase(engine_name(volume)); }
+  void kill_engine(const std::string& volume) {
+    std::erase_if(reality.engines,
+                  [&](const auto& one) { return one.first.starts_with(engine_name(volume) + "@"); });
+  }
   void kill_replica(const std::string& replica) { reality.replicas.erase(replica); }
 
   Reality reality;
+  bool hold = false;  // helpers do not settle
   ManualExecutor executor;
   SeededRandom random{11};
   std::unique_ptr<Runtime> runtime;
@@ -148,6 +164,7 @@ class Stage {
 
   std::unique_ptr<store::Store> store_;
   ControlAdmission admission_;
+  Witness witness_;
   std::unique_ptr<registry::LocalRegistry> registry_;
   std::unique_ptr<registry::GarbageCollector> collector_;
   TaskGroup group_;

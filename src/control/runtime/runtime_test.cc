@@ -1,0 +1,242 @@
+// Waking, working and writing: one key at a time, by key, under the leader's term.
+#include "control/runtime/runtime.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "model/coordination/lease.h"
+#include "model/core/pod.h"
+#include "registry/namespaces.h"
+#include "store/memory/memory_store.h"
+
+namespace moor::control {
+namespace {
+
+using model::coordination::Lease;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+// Copies the holder of the Lease "source" into each Lease that it looks after, and counts its looks.
+class Copier final : public Controller {
+ public:
+  explicit Copier(std::vector<std::string>& looks, Digest digest = nullptr)
+      : looks_(looks), digest_(digest) {}
+  std::string_view name() const override { return "copier"; }
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<Lease>(), [](const Json& object) {
+               const Key key = key_by_name(object);
+               return key.name.starts_with("copy") ? key : Key{};
+             }}};
+  }
+  Plan reconcile(const View& view, const Key& key) const override {
+    looks_.push_back(key.name);
+    Plan plan;
+    const auto copy = view.find<Lease>(key.space, key.name);
+    const auto source = view.find<Lease>(key.space, "source", digest_);
+    if (!copy || !source) return plan;
+    Lease next = *copy;
+    next.spec.holder_identity = source->spec.holder_identity;
+    plan.update(copy, next);
+    plan.guard(source);
+    return plan;
+  }
+
+ private:
+  std::vector<std::string>& looks_;
+  Digest digest_;
+};
+
+class Runtimes : public testing::Test {
+ protected:
+  Runtimes() {
+    executor_.set_auto_advance(false);
+    base_.spawn(registry_.run(base_.token()));
+    EXPECT_TRUE(block_on(executor_, registry::ensure_namespaces(registry_)).ok());
+  }
+  ~Runtimes() override {
+    stop();
+    base_.cancel();
+    EXPECT_TRUE(block_on(executor_, base_.join()).ok());
+  }
+  void start(Digest digest = nullptr) {
+    std::vector<std::unique_ptr<Controller>> controllers;
+    controllers.push_back(std::make_unique<Copier>(looks_, digest));
+    runtime_ = std::make_unique<Runtime>(registry_, std::move(controllers));
+    election_ = std::make_unique<LeaderElection>(registry_, *runtime_, LeaderOptions{.identity = "one"});
+    group_ = std::make_unique<TaskGroup>(executor_);
+    group_->spawn(election_->run(group_->token()));
+    settle();
+  }
+  void stop() {
+    if (group_ == nullptr) return;
+    group_->cancel();
+    EXPECT_TRUE(block_on(executor_, group_->join()).ok());
+    group_.reset();
+  }
+  void settle() {
+    for (int i = 0; i < 20; ++i) executor_.advance(5ms);
+  }
+  void put(const std::string& name, const std::string& spec) {
+    const bool there = registry_.find(kind_of<Lease>(), "default", name) != nullptr;
+    registry::ResourceName what{&kind_of<Lease>(), "default", there ? name : "", ""};
+    Json object = *parse_json(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{}}})", name, spec));
+    const auto done = there ? block_on(executor_, registry_.update(what, object, {}))
+                            : block_on(executor_, registry_.create(what, object, {}));
+    ASSERT_TRUE(done.ok()) << done.error().error.message;
+    settle();
+  }
+  std::string holder(const std::string& name, const std::string& space = "default") {
+    const JsonPtr lease = registry_.find(kind_of<Lease>(), space, name);
+    const Json* found = lease == nullptr ? nullptr : lease->find_path({"spec", "holderIdentity"});
+    return found == nullptr ? "-" : std::string(found->as_string());
+  }
+
+  ManualExecutor executor_;
+  SeededRandom random_{3};
+  std::unique_ptr<store::Store> store_ = store::make_memory_store(executor_);
+  registry::LocalRegistry registry_{executor_, *store_, random_};
+  TaskGroup base_{executor_};
+  std::vector<std::string> looks_;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<LeaderElection> election_;
+  std::unique_ptr<TaskGroup> group_;
+};
+
+TEST_F(Runtimes, AKeyIsWokenByItsOwnObjectAndByWhatItRead) {
+  put("copy-1", "{}");
+  put("source", R"({"holderIdentity":"x"})");
+  start();
+  EXPECT_EQ(holder("copy-1"), "x");
+  put("source", R"({"holderIdentity":"y"})");
+  EXPECT_EQ(holder("copy-1"), "y");
+}
+
+TEST_F(Runtimes, NothingElseWakesIt) {
+  put("copy-1", "{}");
+  start();
+  looks_.clear();
+  put("other", R"({"holderIdentity":"x"})");
+  EXPECT_THAT(looks_, IsEmpty());
+  put("source", R"({"holderIdentity":"x"})");  // it was looked for and was not there
+  EXPECT_EQ(holder("copy-1"), "x");
+}
+
+TEST_F(Runtimes, AChangeOutsideTheDigestWakesNobody) {
+  put("copy-1", "{}");
+  put("source", R"({"holderIdentity":"x"})");
+  start([](const Json* lease) -> std::uint64_t {
+    const Json* found = lease == nullptr ? nullptr : lease->find_path({"spec", "holderIdentity"});
+    return found == nullptr ? 0 : std::hash<std::string_view>()(found->as_string());
+  });
+  looks_.clear();
+  put("source", R"({"holderIdentity":"x","leaseDurationSeconds":9})");
+  EXPECT_THAT(looks_, IsEmpty());
+  put("source", R"({"holderIdentity":"y","leaseDurationSeconds":9})");
+  EXPECT_EQ(holder("copy-1"), "y");
+}
+
+TEST_F(Runtimes, FiguresAreKeptPerController) {
+  put("copy-1", "{}");
+  put("source", R"({"holderIdentity":"x"})");
+  start();
+  const ControllerStats stats = runtime_->stats(0);
+  EXPECT_GE(stats.reconciles, 2u);
+  EXPECT_EQ(stats.writes, 1u);
+  EXPECT_EQ(stats.commits, 1u);
+  EXPECT_EQ(stats.errors, 0u);
+  EXPECT_EQ(stats.waiting, 0u);
+}
+
+TEST_F(Runtimes, ALeaderThatWasReplacedWritesNothingS39) {
+  put("copy-1", "{}");
+  start();
+  // Another server takes the term; this one has not heard of it.
+  const JsonPtr term = registry_.find(kind_of<Lease>(), "longhorn-system", "mooring-controllers-term");
+  ASSERT_NE(term, nullptr);
+  Json other = *term;
+  other["spec"].set("holderIdentity", "two");
+  ASSERT_TRUE(block_on(executor_,
+                       registry_.update(
+                           {&kind_of<Lease>(), "longhorn-system", "mooring-controllers-term", ""}, other, {}))
+                  .ok());
+  put("source", R"({"holderIdentity":"x"})");
+  EXPECT_EQ(holder("copy-1"), "-");
+  EXPECT_GE(runtime_->stats(0).conflicts, 1u);
+}
+
+TEST_F(Runtimes, TheLeaseIsRenewedAndGivenBackAtTheEnd) {
+  start();
+  EXPECT_TRUE(election_->is_leader());
+  EXPECT_EQ(holder("mooring-controllers", "longhorn-system"), "one");
+  const JsonPtr before = registry_.find(kind_of<Lease>(), "longhorn-system", "mooring-controllers");
+  executor_.advance(6s);
+  EXPECT_FALSE(*registry_.find(kind_of<Lease>(), "longhorn-system", "mooring-controllers") == *before);
+  stop();
+  EXPECT_EQ(holder("mooring-controllers", "longhorn-system"), "");
+}
+
+TEST_F(Runtimes, AnotherServersLeaseIsRespectedUntilItRunsOut) {
+  const auto put_lease = [&](const char* name) {
+    Json object = *parse_json(fmt::format(
+        R"({{"metadata":{{"name":"{}"}},"spec":{{"holderIdentity":"two","leaseTransitions":4}}}})", name));
+    ASSERT_TRUE(
+        block_on(executor_, registry_.create({&kind_of<Lease>(), "longhorn-system", "", ""}, object, {}))
+            .ok());
+  };
+  put_lease("mooring-controllers");
+  put_lease("mooring-controllers-term");
+  start();
+  executor_.advance(10s);
+  EXPECT_FALSE(election_->is_leader());
+  executor_.advance(8s);
+  EXPECT_TRUE(election_->is_leader());
+  const JsonPtr term = registry_.find(kind_of<Lease>(), "longhorn-system", "mooring-controllers-term");
+  EXPECT_EQ(term->find_path({"spec", "leaseTransitions"})->to_int64(), 5);
+}
+
+TEST(Queue, AKeyIsWorkedOnByOneAtATimeAndComesAgainWhenItChangedMeanwhile) {
+  ManualExecutor executor;
+  KeyedQueue queue(executor);
+  const Key key{"", "a"};
+  queue.add(key);
+  queue.add(key);
+  EXPECT_EQ(queue.waiting(), 1u);
+  EXPECT_EQ(block_on(executor, queue.next({}))->name, "a");
+  queue.add(key);
+  EXPECT_EQ(queue.waiting(), 0u);
+  queue.done(key, std::nullopt);
+  EXPECT_EQ(queue.waiting(), 1u);
+}
+
+TEST(Queue, FailuresPauseLongerAndLongerAndSuccessEndsThat) {
+  ManualExecutor executor;
+  executor.set_auto_advance(false);
+  KeyedQueue queue(executor);
+  const Key key{"", "a"};
+  for (const auto pause : {10ms, 20ms, 40ms}) {
+    queue.add(key);
+    ASSERT_TRUE(block_on(executor, queue.next({})).ok());
+    queue.failed(key, 10ms);
+    executor.advance(pause - 1ms);
+    EXPECT_EQ(queue.waiting(), 0u);
+    executor.advance(1ms);
+    EXPECT_EQ(queue.waiting(), 1u);
+  }
+  ASSERT_TRUE(block_on(executor, queue.next({})).ok());
+  queue.done(key, Duration(5ms));
+  executor.advance(5ms);
+  EXPECT_EQ(queue.waiting(), 1u);
+}
+
+TEST(Decoding, AnObjectIsDecodedOncePerVersionAndForgottenWithIt) {
+  Decoder decoder;
+  auto json = std::make_shared<const Json>(*parse_json(R"({"metadata":{"name":"a"},"spec":{}})"));
+  const auto first = decoder.get<Lease>(json);
+  EXPECT_EQ(decoder.get<Lease>(json), first);
+  for (int i = 0; i < 5000; ++i) decoder.get<Lease>(std::make_shared<const Json>(*json));
+  EXPECT_LT(decoder.size(), 1100u);
+}
+
+}  // namespace
+}  // namespace moor::control
