@@ -42,8 +42,8 @@ class NbdFuse {
 
 void bench_device(const BlockBench& bench, Report& report, Goals& goals) {
   const Place place{bench.ram, bench.sockets, bench.size, bench.moorblk};
-  Process replica = serve_replica(place, "device");
-  Process engine = serve_engine(place, "device-engine", {"device"});
+  Process replica = serve_replica(place, "device-replica");
+  Process engine = serve_engine(place, "device-engine", {"device-replica"});
   const std::string uri = nbd_uri(place, "device-engine");
   fill_target(uri, bench.size);
 
