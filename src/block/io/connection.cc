@@ -153,7 +153,9 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (tls_ == nullptr) direct_ = handler_->direct_space();
     if (direct_.empty() && staging_.empty()) staging_ = pool_.allocate(kStagingBytes);
     receiving_ = true;
-    loop_.receive(receive_, socket_.get(), direct_.empty() ? staging_.span() : direct_.span());
+    // A payload that is on its way is worth one wake-up, not one per piece of it.
+    if (direct_.empty()) return loop_.receive(receive_, socket_.get(), staging_.span());
+    loop_.receive_all(receive_, socket_.get(), direct_.span());
   }
 
   void received(int result) {
