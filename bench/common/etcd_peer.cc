@@ -1,13 +1,10 @@
 #include "bench/common/etcd_peer.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -31,21 +28,22 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-pid_t start_etcd(const std::string& directory, int client_port, int peer_port) {
+std::vector<std::string> etcd_command(const std::string& directory, int client_port, int peer_port) {
   const std::string client = fmt::format("http://127.0.0.1:{}", client_port);
   const std::string peer = fmt::format("http://127.0.0.1:{}", peer_port);
-  const std::string cluster = "default=" + peer;
-  const std::string data = directory + "/etcd";
-  const pid_t child = fork();
-  if (child != 0) return child;
-  const int nowhere = open("/dev/null", O_RDWR);
-  dup2(nowhere, STDOUT_FILENO);
-  dup2(nowhere, STDERR_FILENO);
-  execlp("etcd", "etcd", "--data-dir", data.c_str(), "--listen-client-urls", client.c_str(),
-         "--advertise-client-urls", client.c_str(), "--listen-peer-urls", peer.c_str(),
-         "--initial-advertise-peer-urls", peer.c_str(), "--initial-cluster", cluster.c_str(),
-         static_cast<char*>(nullptr));
-  _exit(127);
+  return {"etcd",
+          "--data-dir",
+          directory + "/etcd",
+          "--listen-client-urls",
+          client,
+          "--advertise-client-urls",
+          client,
+          "--listen-peer-urls",
+          peer,
+          "--initial-advertise-peer-urls",
+          peer,
+          "--initial-cluster",
+          "default=" + peer};
 }
 
 }  // namespace
@@ -53,19 +51,13 @@ pid_t start_etcd(const std::string& directory, int client_port, int peer_port) {
 EtcdServer::EtcdServer(const std::string& directory) {
   const int port = free_port();
   endpoint_ = fmt::format("127.0.0.1:{}", port);
-  process_ = start_etcd(directory, port, free_port());
-  MOOR_ASSERT(process_ > 0);
+  process_ = Process(etcd_command(directory, port, free_port()));
   auto channel = grpc::CreateChannel(endpoint_, grpc::InsecureChannelCredentials());
   MOOR_ASSERT(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(15)),
               "etcd did not come up: is etcd-server installed (tools/packages test)?");
   // It listens before it has a leader; the first put waits for one.
   const auto first = run_etcd_puts(endpoint_, 1, 0.01, 16);
   MOOR_ASSERT(!first.empty());
-}
-
-EtcdServer::~EtcdServer() {
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
 }
 
 std::vector<Duration> run_etcd_puts(const std::string& endpoint, std::size_t writers, double seconds,

@@ -2,11 +2,11 @@
 // uses.
 #pragma once
 
-#include <sys/types.h>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/common/process.h"
 
 namespace moor::bench {
 
@@ -15,14 +15,11 @@ namespace moor::bench {
 class EtcdServer {
  public:
   explicit EtcdServer(const std::string& directory);
-  ~EtcdServer();
-  EtcdServer(const EtcdServer&) = delete;
-  EtcdServer& operator=(const EtcdServer&) = delete;
   const std::string& endpoint() const { return endpoint_; }  // host:port
 
  private:
   std::string endpoint_;
-  pid_t process_ = -1;
+  Process process_;
 };
 
 // `writers` clients put one after the other for so long; answers every latency.

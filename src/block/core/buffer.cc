@@ -1,5 +1,7 @@
 #include "block/core/buffer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -16,6 +18,7 @@ namespace {
 constexpr std::size_t kAlignment = 4096;
 constexpr std::size_t kClasses = 10;  // 4 KiB, 8 KiB, … 2 MiB; what is larger is not kept
 constexpr std::size_t kLargestKept = kAlignment << (kClasses - 1);
+constexpr std::size_t kMappedFrom = 64u << 10;
 constexpr std::size_t kArenaBytes = 4096;
 // A payload below this costs less to copy than a further piece in the send costs.
 constexpr std::size_t kCopyBelow = 256;
@@ -40,8 +43,20 @@ struct PoolState {
 
 namespace {
 
+// Large blocks are the kernel's own: the heap would keep their memory after a burst of large requests, split
+// up by what lies between them.
+std::byte* obtain(std::size_t capacity) {
+  if (capacity < kMappedFrom) return static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity));
+  void* mapped = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped);
+}
+
 void destroy(BufferBlock* block) {
-  std::free(block->data);
+  if (block->capacity < kMappedFrom) {
+    std::free(block->data);
+  } else {
+    munmap(block->data, block->capacity);
+  }
   delete block;
 }
 
@@ -96,7 +111,7 @@ Slice BufferPool::allocate(std::size_t size) {
       return Slice(block, block->data, size);
     }
   }
-  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  auto* data = detail::obtain(rounded);
   if (data == nullptr) throw std::bad_alloc();
   auto* block = new detail::BufferBlock{data, rounded, 1, state_, nullptr};
   return Slice(block, data, size);

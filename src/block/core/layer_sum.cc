@@ -41,58 +41,62 @@ Result<SumPage> SumPage::decode(std::uint64_t file, std::uint64_t page,
   return result;
 }
 
-void SumCache::insert(Key key, const SumPage& contents) {
-  const auto found = index_.find(key);
-  if (found != index_.end()) {
-    found->second->contents = contents;
-    recent_.splice(recent_.begin(), recent_, found->second);
-    return;
-  }
+SumCache::Entry* SumCache::find(std::uint64_t page) {
+  const auto found = index_.find(page);
+  if (found == index_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, found->second);
+  return &*found->second;
+}
+
+SumCache::Entry& SumCache::entry_for(std::uint64_t page) {
+  if (Entry* there = find(page)) return *there;
   if (recent_.size() >= kPages) {
-    index_.erase({recent_.back().layer, recent_.back().page});
+    index_.erase(recent_.back().page);
     recent_.pop_back();
   }
-  recent_.push_front(Entry{key.first, key.second, contents});
-  index_[key] = recent_.begin();
+  recent_.push_front(Entry{page, {}, {}});
+  index_[page] = recent_.begin();
+  return recent_.front();
 }
 
 void SumCache::forget(std::uint64_t layer) {
-  for (auto at = recent_.begin(); at != recent_.end();) {
-    if (at->layer == layer) {
-      index_.erase({at->layer, at->page});
-      at = recent_.erase(at);
-    } else {
-      ++at;
-    }
-  }
+  for (Entry& entry : recent_) std::ranges::replace(entry.owners, owner_of(layer), Owner{0});
 }
 
-SumPage* SumCache::find(Key key) {
-  const auto found = index_.find(key);
-  if (found == index_.end()) return nullptr;
-  recent_.splice(recent_.begin(), recent_, found->second);
-  return &found->second->contents;
+bool SumCache::holds(const Entry* entry, Owner owner, std::uint64_t first, std::uint64_t end) {
+  if (entry == nullptr || owner == 0) return false;
+  return std::all_of(entry->owners.begin() + static_cast<std::ptrdiff_t>(first),
+                     entry->owners.begin() + static_cast<std::ptrdiff_t>(end),
+                     [&](Owner there) { return there == owner; });
 }
 
 Task<Result<void>> SumCache::verify(std::uint64_t layer, FileId sum_file, std::uint64_t first_block,
                                     std::span<const std::byte> data) {
   const std::uint64_t end = first_block + data.size() / kBlockSize;
+  const Owner owner = owner_of(layer);
   for (std::uint64_t block = first_block; block < end;) {
-    const Key key{layer, block / kSumsPerPage};
-    if (find(key) == nullptr) {
+    const std::uint64_t page = block / kSumsPerPage;
+    const std::uint64_t stop = std::min(end, (page + 1) * kSumsPerPage);
+    const std::uint64_t from = block - page * kSumsPerPage;
+    const std::uint64_t to = stop - page * kSumsPerPage;
+    Entry* entry = find(page);
+    if (!holds(entry, owner, from, to)) {
       Gate::Hold hold(gate_, GateMode::shared);
       co_await hold;
-      std::vector<std::byte> raw(kSumPageSize);
-      CO_TRY_VOID(co_await files_.read(sum_file, key.second * kSumPageSize, raw));
-      CO_TRY(const SumPage page,
-             SumPage::decode(layer, key.second, std::span<const std::byte, kSumPageSize>(raw)));
-      insert(key, page);
+      std::array<std::byte, kSumPageSize> raw{};
+      CO_TRY_VOID(co_await files_.read(sum_file, page * kSumPageSize, raw));
+      CO_TRY(const SumPage stored, SumPage::decode(layer, page, raw));
+      entry = &entry_for(page);
+      for (std::uint64_t i = 0; i < kSumsPerPage; ++i) {
+        // Blocks that nobody asked for are taken along only where they push out nothing.
+        if ((i < from || i >= to) && entry->owners[i] != 0) continue;
+        entry->owners[i] = owner;
+        entry->sums[i] = stored.sums[i];
+      }
     }
-    const SumPage& page = *find(key);
-    const std::uint64_t stop = std::min(end, (key.second + 1) * kSumsPerPage);
     for (; block < stop; ++block) {
       const auto bytes = data.subspan((block - first_block) * kBlockSize, kBlockSize);
-      if (crc32c(bytes) != page.sums[block % kSumsPerPage]) {
+      if (crc32c(bytes) != entry->sums[block - page * kSumsPerPage]) {
         co_return make_error(
             Errc::corrupt, fmt::format("layer file {}: block {} does not match its checksum", layer, block));
       }
@@ -117,7 +121,14 @@ Task<Result<void>> SumCache::store(std::uint64_t layer, FileId sum_file, std::ui
   Gate::Hold hold(gate_, GateMode::exclusive);
   co_await hold;
   Result<void> written = co_await files_.write(sum_file, page * kSumPageSize, raw);
-  if (written.ok()) insert({layer, page}, contents);
+  if (Entry* entry = find(page); entry != nullptr) {
+    // After a failure nobody knows what the file holds: it is read again.
+    for (std::uint64_t i = 0; i < kSumsPerPage; ++i) {
+      if (entry->owners[i] == 0 || entry->owners[i] != owner_of(layer)) continue;
+      entry->sums[i] = contents.sums[i];
+      if (!written.ok()) entry->owners[i] = 0;
+    }
+  }
   co_return written;
 }
 

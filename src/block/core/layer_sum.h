@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <span>
+#include <unordered_map>
 
 #include "base/result.h"
 #include "block/core/disk_files.h"
@@ -28,11 +28,13 @@ struct SumPage {
                                 std::span<const std::byte, kSumPageSize> in);
 };
 
-// Pages of the sum files, most recently used first; bounded, so that verifying costs no memory per volume
-// size.
+// Checksums that reads need again, most recently used first; bounded, so that verifying costs no memory per
+// volume size. An entry covers a page's range of the volume, and each of its blocks remembers the layer whose
+// sum it holds. A block is visible in one layer only, so the range that is read often fits the cache equally
+// well over one snapshot or 250; pages of layers as entries would need 250 times the room.
 class SumCache {
  public:
-  static constexpr std::size_t kPages = 1024;  // about 640 KiB with its index
+  static constexpr std::size_t kPages = 512;  // about 600 KiB with its index, for 252 MiB of volume
 
   explicit SumCache(DiskFiles& files) : files_(files), gate_(files.runner()) {}
 
@@ -46,19 +48,22 @@ class SumCache {
   void forget(std::uint64_t layer);
 
  private:
+  // Numbers of layers are never used twice; one that does not fit is verified without the cache's help.
+  using Owner = std::uint32_t;
   struct Entry {
-    std::uint64_t layer;
     std::uint64_t page;
-    SumPage contents;
+    std::array<std::uint32_t, kSumsPerPage> sums;
+    std::array<Owner, kSumsPerPage> owners;  // 0: none
   };
-  using Key = std::pair<std::uint64_t, std::uint64_t>;
-  SumPage* find(Key key);
-  void insert(Key key, const SumPage& contents);
+  static Owner owner_of(std::uint64_t layer) { return layer <= 0xffffffff ? static_cast<Owner>(layer) : 0; }
+  Entry& entry_for(std::uint64_t page);
+  Entry* find(std::uint64_t page);
+  static bool holds(const Entry* entry, Owner owner, std::uint64_t first, std::uint64_t end);
 
   DiskFiles& files_;
   Gate gate_;  // a page is not read while it is written: the reader would see, and keep, a mixture
   std::list<Entry> recent_;
-  std::map<Key, std::list<Entry>::iterator> index_;
+  std::unordered_map<std::uint64_t, std::list<Entry>::iterator> index_;
 };
 
 }  // namespace moor::block

@@ -54,6 +54,15 @@ Task<Result<Slice>> ReplicaStore::read(Extent extent) {
 }
 
 Task<Result<void>> ReplicaStore::read_blocks(std::uint64_t first, std::uint64_t count, std::byte* into) {
+  const std::uint64_t end = first + count;
+  // Nearly all reads lie in one layer: those need no lists.
+  if (LookupCode::is_data(lookup_[first]) && lookup_.run_end(first, end) == end) {
+    return read_layer(layer_of(lookup_[first]), first, count, into);
+  }
+  return read_runs(first, count, into);
+}
+
+Task<Result<void>> ReplicaStore::read_runs(std::uint64_t first, std::uint64_t count, std::byte* into) {
   std::vector<Run> runs;
   const std::uint64_t end = first + count;
   for (std::uint64_t block = first; block < end;) {
@@ -95,12 +104,19 @@ Task<Result<void>> ReplicaStore::read_blocks(std::uint64_t first, std::uint64_t 
 Task<Result<void>> ReplicaStore::read_layer(OpenLayer* layer, std::uint64_t first, std::uint64_t count,
                                             std::byte* into) {
   LayerUse use(*this, *layer);
-  const std::span<std::byte> data(into, count * kBlockSize);
-  CO_TRY(const std::uint64_t got, co_await files_.read(layer->data, first * kBlockSize, data));
-  if (got != data.size()) {
+  DiskCommand command;
+  command.op = DiskOp::pread;
+  command.file = layer->data;
+  command.offset = first * kBlockSize;
+  command.length = count * kBlockSize;
+  command.data = into;
+  co_await DiskBatch(files_.disk(), runner_, {&command, 1});
+  if (command.result < 0) co_return disk_error(command.result, "read " + data_name(layer->file));
+  if (static_cast<std::uint64_t>(command.result) != command.length) {
     co_return make_error(Errc::corrupt,
                          fmt::format("{} ends before the data that its map claims", data_name(layer->file)));
   }
+  const std::span<const std::byte> data(into, count * kBlockSize);
   if (layer->sum != 0) {
     CO_TRY_VOID(co_await sums_.verify(layer->file, layer->sum, first, data));
   }

@@ -135,6 +135,7 @@ class ReplicaStore {
   bool is_prepared(RegionRange regions, Epoch epoch) const;
   Task<Result<void>> prepare(RegionRange regions, Epoch epoch);
   Task<Result<void>> read_blocks(std::uint64_t first, std::uint64_t count, std::byte* into);
+  Task<Result<void>> read_runs(std::uint64_t first, std::uint64_t count, std::byte* into);
   Task<Result<void>> read_layer(OpenLayer* layer, std::uint64_t first, std::uint64_t count, std::byte* into);
   Task<Result<void>> write_head(std::uint64_t first, std::span<const std::byte> whole_blocks);
   Task<Result<void>> write_merged(Extent extent, std::span<const std::byte> payload);

@@ -11,18 +11,77 @@
 //          it before.
 #pragma once
 
+#include <array>
 #include <coroutine>
+#include <cstddef>
 #include <deque>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "base/assert.h"
 
+// clang tells of its sanitizers in another way than gcc.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MOOR_SANITIZED
+#endif
+#endif
+
 namespace moor::block {
 
 namespace detail {
 
-struct TaskPromiseBase {
+// Frames of tasks come and go five to a request, always in the same few sizes: they are kept and used again.
+// Per thread, for a machine belongs to one; bounded, so that a burst leaves little behind.
+class FramePool {
+ public:
+  static void* take(std::size_t size) {
+    const std::size_t kind = (size + kStep - 1) / kStep;
+    if (kind >= kKinds) return ::operator new(size);
+    Shelf& shelf = shelves()[kind];
+    if (shelf.first == nullptr) return ::operator new(kind* kStep);
+    --shelf.count;
+    return std::exchange(shelf.first, shelf.first->next);
+  }
+  static void give(void* frame, std::size_t size) noexcept {
+    const std::size_t kind = (size + kStep - 1) / kStep;
+    if (kind >= kKinds || shelves()[kind].count >= kMost) return ::operator delete(frame);
+    Shelf& shelf = shelves()[kind];
+    shelf.first = new (frame) Free{shelf.first};
+    ++shelf.count;
+  }
+
+ private:
+  static constexpr std::size_t kStep = 64;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(MOOR_SANITIZED)
+  static constexpr std::size_t kKinds = 1;  // none: a frame used after its end must be seen
+#else
+  static constexpr std::size_t kKinds = 17;  // up to 1 KiB
+#endif
+  static constexpr std::size_t kMost = 64;
+  struct Free {
+    Free* next;
+  };
+  struct Shelf {
+    Free* first = nullptr;
+    std::size_t count = 0;
+    ~Shelf() {
+      while (first != nullptr) ::operator delete(std::exchange(first, first->next));
+    }
+  };
+  static std::array<Shelf, kKinds>& shelves() {
+    thread_local std::array<Shelf, kKinds> all;
+    return all;
+  }
+};
+
+struct PooledFrame {
+  static void* operator new(std::size_t size) { return FramePool::take(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept { FramePool::give(frame, size); }
+};
+
+struct TaskPromiseBase : PooledFrame {
   std::coroutine_handle<> continuation;
   bool starting = false;
 
@@ -125,7 +184,7 @@ class Runner {
 
  private:
   struct Root {
-    struct promise_type {
+    struct promise_type : detail::PooledFrame {
       explicit promise_type(Runner& owner, Task<void>&) : runner(owner) {
         next = runner.roots_;
         if (next != nullptr) next->previous = this;

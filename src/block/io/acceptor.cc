@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "block/io/address.h"
 
 namespace moor::block::io {
 
@@ -46,6 +47,7 @@ class Acceptor::Core final : public Retired, public Completion {
     const int on = 1;
     // Fails on unix sockets, which have no delay to switch off.
     static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+    widen(socket.get());
     wait();
     accepted_(std::move(socket));
   }

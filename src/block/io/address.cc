@@ -19,6 +19,7 @@ namespace moor::block::io {
 namespace {
 
 constexpr int kBacklog = 256;
+constexpr int kSocketBytes = 1 << 20;  // eight requests of 128 KiB
 
 Result<Address> unix_address(std::string_view path) {
   Address address;
@@ -83,6 +84,17 @@ Result<Address> parse_address(std::string_view text) {
   return address;
 }
 
+void widen(int socket) {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  const bool known = ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0;
+  if (!known || domain != AF_UNIX) return;
+  const int bytes = kSocketBytes;
+  // Beyond the system's limit with the right to, else as far as that goes.
+  if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0) return;
+  static_cast<void>(::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+}
+
 Result<Descriptor> new_socket(const Address& address) {
   Descriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return errno_error(errno, "socket");
@@ -92,6 +104,7 @@ Result<Descriptor> new_socket(const Address& address) {
       return errno_error(errno, "TCP_NODELAY");
     }
   }
+  widen(socket.get());
   return socket;
 }
 

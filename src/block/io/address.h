@@ -48,6 +48,9 @@ Result<Descriptor> listen_on(const Address& address);
 // The address with the port that the kernel chose.
 Result<Address> bound_address(int listener);
 Result<Descriptor> new_socket(const Address& address);
+// Room in a unix socket for several large requests: with the usual 208 KiB a sender sleeps and wakes within
+// one. Costs memory only while bytes wait in it. TCP sizes its buffers itself.
+void widen(int socket);
 // For tools that wait: `moorblk ctl`.
 Result<Descriptor> connect_blocking(const Address& address);
 

@@ -13,6 +13,8 @@ namespace moor::block::io {
 namespace {
 
 constexpr std::size_t kStagingBytes = 64u << 10;
+// After a large payload another is likely: little is received with its header, the rest into its place.
+constexpr std::size_t kHeaderBytes = 4u << 10;
 constexpr std::size_t kPlainBytes = 16u << 10;  // one TLS record
 constexpr std::size_t kSendBytes = 1u << 20;    // about this much per send
 constexpr std::size_t kSendPieces = 256;
@@ -153,19 +155,25 @@ class Connection::Stream final : public Retired, public TurnTask {
     if (tls_ == nullptr) direct_ = handler_->direct_space();
     if (direct_.empty() && staging_.empty()) staging_ = pool_.allocate(kStagingBytes);
     receiving_ = true;
-    loop_.receive(receive_, socket_.get(), direct_.empty() ? staging_.span() : direct_.span());
+    // A payload that is on its way is worth one wake-up, not one per piece of it.
+    if (direct_.empty()) {
+      const auto room =
+          tls_ == nullptr && was_direct_ ? staging_.span().first(kHeaderBytes) : staging_.span();
+      return loop_.receive(receive_, socket_.get(), room);
+    }
+    loop_.receive_all(receive_, socket_.get(), direct_.span());
   }
 
   void received(int result) {
     receiving_ = false;
-    const bool was_direct = !direct_.empty();
+    was_direct_ = !direct_.empty();
     const Slice direct = std::exchange(direct_, {});
     if (handler_ == nullptr) return finish();
     if (result == -EINTR || result == -EAGAIN) return stir();
     if (result == 0) return close(std::exchange(send_failure_, std::nullopt));
     if (result < 0) return close(errno_error(-result, "receive"));
     const auto bytes = static_cast<std::size_t>(result);
-    if (was_direct) {
+    if (was_direct_) {
       handler_->direct_filled(bytes);
     } else if (tls_ != nullptr) {
       if (const auto fed = tls_->feed(staging_.span().first(bytes)); !fed) tls_failure_ = fed.error();
@@ -232,6 +240,7 @@ class Connection::Stream final : public Retired, public TurnTask {
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
   Slice direct_;
+  bool was_direct_ = false;  // the last receive went straight into a payload
   msghdr message_{};
   std::array<iovec, kSendPieces> pieces_;
   std::unique_ptr<TlsSession> tls_;

@@ -187,6 +187,10 @@ void Loop::receive(Completion& done, int socket, std::span<std::byte> into) {
   io_uring_prep_recv(ring_->next(&done), socket, into.data(), into.size(), 0);
 }
 
+void Loop::receive_all(Completion& done, int socket, std::span<std::byte> into) {
+  io_uring_prep_recv(ring_->next(&done), socket, into.data(), into.size(), MSG_WAITALL);
+}
+
 void Loop::send(Completion& done, int socket, const msghdr* message) {
   io_uring_prep_sendmsg(ring_->next(&done), socket, message, MSG_NOSIGNAL | MSG_WAITALL);
 }

@@ -94,6 +94,8 @@ class Loop {
   void accept(Completion& done, int listener);
   void connect(Completion& done, int socket, const sockaddr* address, socklen_t size);
   void receive(Completion& done, int socket, std::span<std::byte> into);
+  // Completes when all of it is there; less means that the stream has ended or broke.
+  void receive_all(Completion& done, int socket, std::span<std::byte> into);
   // All of it, or an error: a short count means that the connection broke in the middle.
   void send(Completion& done, int socket, const msghdr* message);
   void read(Completion& done, int file, std::span<std::byte> into, std::uint64_t offset);
