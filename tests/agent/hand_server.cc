@@ -1,6 +1,6 @@
-// The server of moord with its doors and its admission, without the controllers, and with one token more: whoever
-// shows D/controller.token is taken for a controller. So a test can write Grants, Engines and Replicas by hand,
-// as controllers would, and agents meet the same rules as ever.
+// The server of moord with its doors and its admission, without the controllers, and with one token more:
+// whoever shows D/controller.token is taken for a controller. So a test can write Grants, Engines and
+// Replicas by hand, as controllers would, and agents meet the same rules as ever.
 //
 //   hand_server server --dir D --listen ADDRESS
 #include <fmt/format.h>
@@ -36,7 +36,8 @@ struct House {
         door(doors::kube::KubeDoor::Env{loop_, registry_, random, metrics}, {}),
         front(authenticator, metrics, door) {}
 
-  Result<http::Url> listen(const std::filesystem::path& directory, const std::string& address, Random& random) {
+  Result<http::Url> listen(const std::filesystem::path& directory, const std::string& address,
+                           Random& random) {
     TRY(const cmd::ServerFiles files,
         cmd::prepare_server_files({directory, "127.0.0.1"}, random, loop.clock().wall()));
     bootstrap.emplace(doors::BootstrapDoor::Env{registry, loop.clock()}, files.authority);
