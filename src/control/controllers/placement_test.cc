@@ -36,7 +36,7 @@ std::string chosen(const PlacementWish& wanted, const std::vector<DiskFacts>& di
 attach::Settings over_provisioning(const std::string& percent) {
   std::map<std::string, std::string> values;
   values["storage-over-provisioning-percentage"] = percent;
-  return attach::Settings::from_values(std::move(values));
+  return attach::Settings::from_values(values);
 }
 
 TEST(Placement, TakesTheRoomiestDiskAndAmongEqualsTheFirstByName) {

@@ -105,10 +105,18 @@ bool remove_one(Family& family, const Object<T>& object) {
   return !object;
 }
 
+// An epoch that its agent has not heard of yet cannot be called back: the agent might start it a moment after
+// it had read the order to stop nothing. So it is first taken up, then stopped; `stopped` with its epoch is
+// the proof.
+bool is_taken_up(const Family& family) {
+  const auto& active = family.grant->spec.active;
+  return !active || family.engine->status.epoch == active->epoch;
+}
+
 }  // namespace
 
 void close(Family& family) {
-  if (family.engine->spec.desire_state == InstanceState::running)
+  if (family.engine->spec.desire_state == InstanceState::running && is_taken_up(family))
     family.engine.edit().spec.desire_state = InstanceState::stopped;
   if (family.grant->spec.active) {
     const auto proof = proof_of_release(family);

@@ -136,6 +136,20 @@ TEST_F(VolumeTable, AnEngineOfAnotherEpochProvesNothing) {
   EXPECT_THAT(text_at(written(closing, "Grant", "v"), {"spec", "proofs"}), HasSubstr("Unmounted"));
 }
 
+TEST_F(VolumeTable, AnEpochThatItsAgentHasNotTakenUpIsNotCalledBack) {
+  step();
+  want("n1");
+  step();
+  replica_runs("v-r-1");
+  replica_runs("v-r-2");
+  step();
+  want("");
+  EXPECT_EQ(written(plan(), "Engine", "v-e"), nullptr);
+  step();
+  engine_says("starting", 1);
+  EXPECT_EQ(text_at(written(plan(), "Engine", "v-e"), {"spec", "desireState"}), "stopped");
+}
+
 TEST_F(VolumeTable, TheVolumeIsDetachedOnlyWhenItsReplicasHaveStopped) {
   attached();
   want("");

@@ -382,8 +382,6 @@ bool ImaginedAgent::step_engine(const Object<lh::Engine>& engine) {
   const std::int64_t granted = mine ? grant->spec.active->epoch : 0;
   if (!wanted) {
     processes.erase(here(name));
-    // An epoch that was granted and never started is used up all the same.
-    if (granted > epochs_[name]) epochs_[name] = granted;
     if (engine->metadata.is_being_deleted()) return let_go(engine);
     return tell(engine, lh::InstanceState::stopped, epochs_[name]);
   }
