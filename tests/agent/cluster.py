@@ -23,6 +23,18 @@ PATHS = {"volumes": LONGHORN, "engines": LONGHORN, "replicas": LONGHORN, "nodes"
          "secrets": CORE}
 
 
+class HandServer(Server):
+    """Takes the test for a controller, where a real server knows only people and nodes (hand_server.cc)."""
+
+    def start(self, listen="127.0.0.1:0"):
+        moord, os.environ["MOORD"] = os.environ["MOORD"], os.environ["HAND_SERVER"]
+        try:
+            super().start(listen)
+        finally:
+            os.environ["MOORD"] = moord
+        self.token = pathlib.Path(self.state, "controller.token").read_text().strip()
+
+
 def wait_for(what, look, seconds=60):
     """Looks until it is so; answers what was found."""
     until = time.monotonic() + seconds
@@ -109,7 +121,7 @@ class Cluster:
 
     def __enter__(self):
         try:
-            self.server = Server()
+            self.server = HandServer()
             self.server.__enter__()
             self.agents = [Agent(self, f"node-{i + 1}") for i in range(self.nodes)]
         except BaseException:
@@ -147,14 +159,14 @@ class Cluster:
     # The API
 
     def request(self, method, path, body=None, expect=(200, 201), headers=None):
-        status, _, answer = self.server.request(method, path, body, token=self.server.admin_token, headers=headers)
+        status, _, answer = self.server.request(method, path, body, token=self.server.token, headers=headers)
         if status not in expect:
             raise AssertionError(f"{method} {path}: {status} {answer}")
         return answer
 
     def get(self, resource, name):
         status, _, answer = self.server.request("GET", f"{PATHS[resource]}/{resource}/{name}",
-                                                token=self.server.admin_token)
+                                                token=self.server.token)
         return answer if status == 200 else None
 
     def create(self, resource, body):
@@ -221,8 +233,8 @@ class Volume:
             if status.get("currentState") == "running":
                 addresses[one] = f"{status['ip']}:{status['port']}"
         now = self.c.get("grants", self.name)["spec"]["epoch"] + 1
-        self.c.merge("grants", self.name, {"spec": {"epoch": now, "active": {
-            "epoch": now, "engine": self.engine, "node": node, "incarnation": self.c.incarnation(node)}}})
+        self.set_active({"epoch": now, "engine": self.engine, "node": node,
+                         "incarnation": self.c.incarnation(node)}, {"type": "Fenced", "fencedByEpoch": now})
         self.c.merge("engines", self.engine, {"spec": {"nodeID": node, "desireState": "running",
                                                        "replicaAddressMap": addresses, **spec}})
         return now
@@ -246,7 +258,16 @@ class Volume:
 
     def released(self):
         """What the volume controller does once the engine has stopped."""
-        self.c.merge("grants", self.name, {"spec": {"active": None}})
+        self.set_active(None, {"type": "Unmounted"})
+
+    def set_active(self, holder, proof):
+        """With the proof that the one before it writes no more."""
+        spec = self.c.get("grants", self.name)["spec"]
+        proofs = spec.get("proofs", [])
+        if spec.get("active"):
+            proofs = proofs + [{**proof, "holder": spec["active"]}]
+        epoch = holder["epoch"] if holder else spec["epoch"]
+        self.c.merge("grants", self.name, {"spec": {"epoch": epoch, "active": holder, "proofs": proofs}})
 
     def members(self):
         return self.c.get("grants", self.name)["spec"]["members"]
