@@ -417,8 +417,7 @@ class AgentTest(unittest.TestCase):
             v.stop()
             v.wait_engine("stopped", 4)
             v.released()
-            c.merge("grants", "v1", {"spec": {"epoch": 5, "active": {"epoch": 5, "engine": v.engine, "node": "node-1",
-                                                                     "incarnation": 77}}})
+            v.set_active({"epoch": 5, "engine": v.engine, "node": "node-1", "incarnation": 77}, {})
             c.merge("engines", v.engine, {"spec": {"desireState": "running"}})
             lease = "/apis/coordination.k8s.io/v1/namespaces/mooring-node-lease/leases/node-1"
             beat = c.request("GET", lease)["spec"]["renewTime"]

@@ -233,8 +233,8 @@ class Volume:
             if status.get("currentState") == "running":
                 addresses[one] = f"{status['ip']}:{status['port']}"
         now = self.c.get("grants", self.name)["spec"]["epoch"] + 1
-        self.c.merge("grants", self.name, {"spec": {"epoch": now, "active": {
-            "epoch": now, "engine": self.engine, "node": node, "incarnation": self.c.incarnation(node)}}})
+        self.set_active({"epoch": now, "engine": self.engine, "node": node,
+                         "incarnation": self.c.incarnation(node)}, {"type": "Fenced", "fencedByEpoch": now})
         self.c.merge("engines", self.engine, {"spec": {"nodeID": node, "desireState": "running",
                                                        "replicaAddressMap": addresses, **spec}})
         return now
@@ -258,7 +258,16 @@ class Volume:
 
     def released(self):
         """What the volume controller does once the engine has stopped."""
-        self.c.merge("grants", self.name, {"spec": {"active": None}})
+        self.set_active(None, {"type": "Unmounted"})
+
+    def set_active(self, holder, proof):
+        """With the proof that the one before it writes no more."""
+        spec = self.c.get("grants", self.name)["spec"]
+        proofs = spec.get("proofs", [])
+        if spec.get("active"):
+            proofs = proofs + [{**proof, "holder": spec["active"]}]
+        epoch = holder["epoch"] if holder else spec["epoch"]
+        self.c.merge("grants", self.name, {"spec": {"epoch": epoch, "active": holder, "proofs": proofs}})
 
     def members(self):
         return self.c.get("grants", self.name)["spec"]["members"]
