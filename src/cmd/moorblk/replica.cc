@@ -111,10 +111,17 @@ Result<void> serve(const ReplicaOptions& options) {
   std::optional<Result<void>> opened;
   std::optional<Result<void>> stopped;
   block::ReplicaServer server(*loop, pool, *directory, front_options,
-                              {[&](const Result<void>& outcome) { opened = outcome; },
-                               [&](const Result<void>& outcome) { stopped = outcome; }});
+                              {[&](const Result<void>& outcome) {
+                                 opened = outcome;
+                                 loop->stop();
+                               },
+                               [&](const Result<void>& outcome) {
+                                 stopped = outcome;
+                                 loop->stop();
+                               }});
   server.open();
-  while (!opened) TRY_VOID(loop->run_once(std::chrono::seconds(1)));
+  // Both words may come at the beginning of a turn; without stop() that turn would still wait for events.
+  while (!opened) TRY_VOID(loop->run());
   if (!opened->ok()) return Error(opened->error()).with_context(options.directory);
 
   block::io::ControlServer control(*loop, pool,
@@ -128,7 +135,7 @@ Result<void> serve(const ReplicaOptions& options) {
   TRY(const auto bound, server.listen(address));
   fmt::print("ready {}\n", bound.text);
   std::fflush(stdout);
-  while (!stopped) TRY_VOID(loop->run_once(std::chrono::seconds(60)));
+  while (!stopped) TRY_VOID(loop->run());
   // A few more turns, so that the last words reach those who listen.
   for (int turn = 0; turn < 3; ++turn) TRY_VOID(loop->run_once(std::chrono::milliseconds(1)));
   if (address.is_unix()) std::remove(options.listen.substr(5).c_str());
