@@ -119,10 +119,9 @@ Result<void> serve(const ReplicaOptions& options) {
                                  stopped = outcome;
                                  loop->stop();
                                }});
-  // Either may happen between two waits of the loop: without stop() the next wait would have to time out
-  // first.
   server.open();
-  TRY_VOID(loop->run());
+  // Both words may come at the beginning of a turn; without stop() that turn would still wait for events.
+  while (!opened) TRY_VOID(loop->run());
   if (!opened->ok()) return Error(opened->error()).with_context(options.directory);
 
   block::io::ControlServer control(*loop, pool,
@@ -136,7 +135,7 @@ Result<void> serve(const ReplicaOptions& options) {
   TRY(const auto bound, server.listen(address));
   fmt::print("ready {}\n", bound.text);
   std::fflush(stdout);
-  TRY_VOID(loop->run());
+  while (!stopped) TRY_VOID(loop->run());
   // A few more turns, so that the last words reach those who listen.
   for (int turn = 0; turn < 3; ++turn) TRY_VOID(loop->run_once(std::chrono::milliseconds(1)));
   if (address.is_unix()) std::remove(options.listen.substr(5).c_str());
