@@ -54,11 +54,11 @@ void add_finalizer(Json& object) {
 Answer<void> number_tickets(const AdmissionRequest& request, Json& object, model::Time now) {
   auto after = model::decode<lh::VolumeAttachment>(object);
   if (!after) return {};  // validation says what is wrong with it
-  lh::VolumeAttachmentSpec before;
+  lh::VolumeAttachment before;
   if (request.before != nullptr) {
-    if (auto known = model::decode<lh::VolumeAttachment>(*request.before)) before = std::move(known->spec);
+    if (auto known = model::decode<lh::VolumeAttachment>(*request.before)) before = std::move(*known);
   }
-  lh::number_tickets(before, after->spec, now);
+  lh::number_tickets(before.spec, after->spec, now, before.status);
   model::encode_onto(object, *after);
   return {};
 }

@@ -50,6 +50,7 @@ std::int64_t others_on(const View& view, const Key& key, const std::string& node
 void look_up_nodes(const View& view, const Key& key, Book& book) {
   std::set<std::string> names{book.volume.spec.node_id, book.volume.status.current_node_id};
   for (const auto& [id, ticket] : book.attachment.spec.attachment_tickets) names.insert(ticket.node_id);
+  if (book.grant && book.grant->spec.active) names.insert(book.grant->spec.active->node);
   names.erase("");
   const bool limited = book.settings.node_attach_limit() > 0;
   for (const std::string& name : names) {

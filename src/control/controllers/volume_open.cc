@@ -209,6 +209,7 @@ attach::Progress progress_of(const Family& family) {
   attach::Progress progress;
   const mr::GrantSpec& grant = family.grant->spec;
   progress.standby_stopped = !grant.standby;
+  progress.held = grant.active.has_value();
   if (grant.active) {
     const lh::EngineStatus& engine = family.engine->status;
     const bool serves = engine.current_state == InstanceState::running && engine.epoch == grant.active->epoch;
