@@ -40,8 +40,8 @@ std::uint64_t test_seed() {
   return RealRandom().next() % 1'000'000;
 }
 
-ResourceName volume_named(std::string name) {
-  static const model::KindInfo* kind = model::find_kind("longhorn.io", "v1beta2", "volumes");
+ResourceName instance_named(std::string name) {
+  static const model::KindInfo* kind = model::find_kind("mooring.io", "v1alpha1", "instances");
   return {kind, "longhorn-system", std::move(name), ""};
 }
 
@@ -59,7 +59,7 @@ Json random_body(const std::string& name, Random& random) {
     labels.set("tier", nullptr);  // a merge patch takes it away
   return Json::object(
       {{"metadata", Json::object({{"name", name}, {"labels", std::move(labels)}})},
-       {"spec", Json::object({{"size", "1073741824"}, {"nodeID", fmt::format("n{}", random.below(5))}})}});
+       {"spec", Json::object({{"cpus", 1}, {"nodeID", fmt::format("n{}", random.below(5))}})}});
 }
 
 Json without_nulls(Json body) {
@@ -81,9 +81,9 @@ Selectors selectors_of(int number) {
   static const std::vector<std::string> kFields = {"",
                                                    "spec.nodeID=n1",
                                                    "spec.nodeID!=n0",
-                                                   "status.state=attached",
+                                                   "status.phase=Active",
                                                    "metadata.name!=o7",
-                                                   "spec.nodeID=n2,status.state!=attached"};
+                                                   "spec.nodeID=n2,status.phase!=Active"};
   const auto at = static_cast<std::size_t>(number);
   return {kLabels[at % kLabels.size()], kFields[(at / kLabels.size() + at) % kFields.size()]};
 }
@@ -183,13 +183,13 @@ class Crowd : public testing::Test {
 
   static Task<registry::Answer<void>> change(RemoteRegistry* registry, int number, bool fresh,
                                              SeededRandom* random) {
-    const ResourceName what = volume_named(fmt::format("o{}", number));
+    const ResourceName what = instance_named(fmt::format("o{}", number));
     const Json body = random_body(what.name, *random);
     registry::WriteOptions options;
     const std::uint64_t action = fresh ? 0 : random->below(10);
     registry::Answer<registry::Written> written;
     if (action == 0) {
-      written = co_await registry->create(volume_named(""), without_nulls(body), options);
+      written = co_await registry->create(instance_named(""), without_nulls(body), options);
     } else if (action <= 2) {
       registry::DeleteOptions deletion;
       const auto deleted = co_await registry->remove(what, deletion);
@@ -197,8 +197,8 @@ class Crowd : public testing::Test {
     } else if (action <= 4) {
       ResourceName status = what;
       status.subresource = "status";
-      const Json state = Json::object({{"state", random->chance(1, 2) ? "attached" : "detached"}});
-      const Json patch = Json::object({{"status", state}});
+      const Json phase = Json::object({{"phase", random->chance(1, 2) ? "Active" : "Stopped"}});
+      const Json patch = Json::object({{"status", phase}});
       written = co_await registry->patch(status, registry::PatchType::merge, patch, options);
     } else if (action <= 6) {
       registry::Answer<Json> live = co_await registry->get(what, "");
@@ -228,10 +228,10 @@ class Crowd : public testing::Test {
       Json body;
       const auto is_in_view = [&] {
         const Json* metadata = body.find("metadata");
-        const auto* kind = volume_named("").kind;
+        const auto* kind = instance_named("").kind;
         if (!labels->matches(metadata->find("labels"))) return false;
         for (const auto& need : fields->requirements())
-          if (need.field != "status.state" &&
+          if (need.field != "status.phase" &&
               (kind->field_value(body, need.field) == need.value) != need.equal)
             return false;
         return true;
@@ -239,12 +239,11 @@ class Crowd : public testing::Test {
       do body = without_nulls(random_body(name, random));
       while (!is_in_view());
       registry::WriteOptions options;
-      CO_TRY_VOID(drop_value(co_await registry->create(volume_named(""), body, options)));
-      ResourceName status = volume_named(name);
+      CO_TRY_VOID(drop_value(co_await registry->create(instance_named(""), body, options)));
+      ResourceName status = instance_named(name);
       status.subresource = "status";
-      const bool attached = all[i].fields.find("status.state=attached") != std::string::npos;
-      const Json patch =
-          Json::object({{"status", Json::object({{"state", attached ? "attached" : "detached"}})}});
+      const bool active = all[i].fields.find("status.phase=Active") != std::string::npos;
+      const Json patch = Json::object({{"status", Json::object({{"phase", active ? "Active" : "Stopped"}})}});
       CO_TRY_VOID(drop_value(co_await registry->patch(status, registry::PatchType::merge, patch, options)));
     }
     co_return Result<void>();
@@ -311,7 +310,7 @@ TEST_F(Crowd, EveryWatcherEndsWithWhatAListShows) {
     options.labels = *registry::LabelSelector::parse(selectors.back().labels);
     options.fields = *registry::FieldSelector::parse(selectors.back().fields);
     options.longest_pause = 500ms;
-    informers.emplace_back(loop_, *watching, volume_named(""), std::move(options));
+    informers.emplace_back(loop_, *watching, instance_named(""), std::move(options));
     watchers.spawn(informers.back().run(watchers.token()));
   }
   TaskGroup work(loop_);
@@ -344,7 +343,7 @@ TEST_F(Crowd, EveryWatcherEndsWithWhatAListShows) {
     registry::ListOptions options;
     options.labels = *registry::LabelSelector::parse(selectors[i].labels);
     options.fields = *registry::FieldSelector::parse(selectors[i].fields);
-    const auto listed = block_on(loop_, watching->list(volume_named(""), options));
+    const auto listed = block_on(loop_, watching->list(instance_named(""), options));
     ASSERT_TRUE(listed.ok());
     Versions truth;
     for (const auto& object : listed->items)
@@ -377,7 +376,7 @@ class Counting : public Crowd {
   // write that got no answer has happened.
   Task<Result<void>> count(RemoteRegistry* registry, int writer, CancelToken token) {
     const std::string own = fmt::format("writer-{}", writer);
-    const ResourceName what = volume_named("counter");
+    const ResourceName what = instance_named("counter");
     for (std::int64_t mine = 0; mine < kCountsEach;) {
       registry::Answer<Json> object = co_await registry->get(what, "");
       if (object) {
@@ -422,7 +421,7 @@ TEST_F(Counting, SixteenWritersLoseNoUpdateThroughTheDoor) {
   std::vector<std::unique_ptr<RemoteRegistry>> clients;
   for (int i = 0; i < kCounters; ++i) clients.push_back(client());
   registry::WriteOptions options;
-  ASSERT_TRUE(block_on(loop_, clients[0]->create(volume_named(""), counter, options)).ok());
+  ASSERT_TRUE(block_on(loop_, clients[0]->create(instance_named(""), counter, options)).ok());
   TaskGroup work(loop_);
   working_ = kCounters;
   steps_between_ = kCounters * kCountsEach / static_cast<int>(std::size(kSignals) + 2);
@@ -431,7 +430,7 @@ TEST_F(Counting, SixteenWritersLoseNoUpdateThroughTheDoor) {
   work.spawn(disturb(work.token()));
   const auto worked = block_on(loop_, work.join());
   ASSERT_TRUE(worked.ok()) << worked.error().message;
-  const registry::Answer<Json> final = block_on(loop_, clients[0]->get(volume_named("counter"), ""));
+  const registry::Answer<Json> final = block_on(loop_, clients[0]->get(instance_named("counter"), ""));
   ASSERT_TRUE(final.ok());
   const Json& notes = *final->find_path({"metadata", "annotations"});
   EXPECT_EQ(number_at(notes, "sum"), kCounters * kCountsEach);

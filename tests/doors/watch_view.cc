@@ -18,7 +18,7 @@ std::string text_at(const Json& object, std::string_view key) {
 }  // namespace
 
 std::string WatchView::target(const std::string& more) const {
-  return fmt::format("{}?labelSelector={}&fieldSelector={}{}", kVolumes,
+  return fmt::format("{}?labelSelector={}&fieldSelector={}{}", kInstances,
                      http::percent_encode(selectors_.labels), http::percent_encode(selectors_.fields), more);
 }
 

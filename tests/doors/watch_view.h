@@ -53,6 +53,6 @@ class WatchView {
   int left_ = 0;
 };
 
-inline constexpr const char* kVolumes = "/apis/longhorn.io/v1beta2/namespaces/longhorn-system/volumes";
+inline constexpr const char* kInstances = "/apis/mooring.io/v1alpha1/namespaces/longhorn-system/instances";
 
 }  // namespace moor::doors::e2e
