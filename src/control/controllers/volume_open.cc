@@ -158,8 +158,6 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
                                 family.volume->status.restarts.cause);
   if (restart) count_restart(family, why_it_ended(*family.engine));
   grant_epoch(family, ready, node, proof);
-  family.set_condition(lh::kVolumeOpening, true, "StartingEngine",
-                       fmt::format("epoch {}", family.grant->spec.epoch));
 }
 
 // Serving for long enough ends a row of restarts.

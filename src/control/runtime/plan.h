@@ -64,9 +64,10 @@ struct Plan {
  private:
   template <class T>
   bool change(const Object<T>& before, const T& after, const char* subresource) {
-    Json object = *before.json;
+    const Json old = without_managed_fields(*before.json);
+    Json object = old;
     model::encode_onto(object, after);
-    if (object == *before.json) return false;
+    if (object == old) return false;
     writes.push_back({registry::Mutation::Type::update,
                       {&kind_of<T>(), before->metadata.space, before->metadata.name, subresource},
                       std::move(object),

@@ -8,6 +8,25 @@
 
 namespace moor::control {
 
+Json own_metadata(const Json& object) {
+  Json own = Json::object();
+  const Json* metadata = object.find("metadata");
+  for (std::size_t i = 0; metadata != nullptr && i < metadata->size(); ++i)
+    if (metadata->key_at(i) != "managedFields") own.set(metadata->key_at(i), metadata->value_at(i));
+  return own;
+}
+
+Json without_managed_fields(const Json& object) {
+  Json rest = Json::object();
+  for (std::size_t i = 0; i < object.size(); ++i) {
+    if (object.key_at(i) == "metadata")
+      rest.set("metadata", own_metadata(object));
+    else
+      rest.set(object.key_at(i), object.value_at(i));
+  }
+  return rest;
+}
+
 void Decoder::put(const JsonPtr& json, std::shared_ptr<const void> value) {
   if (slots_.size() >= sweep_at_) {
     std::erase_if(slots_, [](const auto& slot) { return slot.second.keep.use_count() == 1; });

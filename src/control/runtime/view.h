@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "control/runtime/source.h"
 #include "model/codec.h"
+#include "model/meta/object_meta.h"
 #include "model/time.h"
 
 namespace moor::control {
@@ -42,6 +43,11 @@ const model::KindInfo& kind_of() {
   return kind_info(static_cast<const T*>(nullptr));
 }
 
+// The metadata of an object without what the server keeps for itself.
+Json own_metadata(const Json& object);
+// The object without it: the registry carries it over by itself.
+Json without_managed_fields(const Json& object);
+
 // Typed objects by the Json they were decoded from: an object that has not changed is not decoded again.
 // Bounded by what the cache holds: entries whose Json nobody else keeps are dropped.
 class Decoder {
@@ -51,7 +57,7 @@ class Decoder {
   std::shared_ptr<const T> get(const JsonPtr& json) {
     const auto found = slots_.find(json.get());
     if (found != slots_.end()) return std::static_pointer_cast<const T>(found->second.value);
-    auto decoded = model::decode<T>(*json);
+    auto decoded = decode_parts<T>(*json);
     if (!decoded) {
       complain(*json, decoded.error());
       return nullptr;
@@ -67,6 +73,25 @@ class Decoder {
     JsonPtr keep;  // so that its address stays its own
     std::shared_ptr<const void> value;
   };
+  // The typed form without managedFields, which are half of an object and nobody's business here.
+  template <class T>
+  static Result<T> decode_parts(const Json& json) {
+    if constexpr (requires(T one) { one.metadata, one.spec; }) {
+      T value{};
+      TRY(value.metadata, model::decode<model::ObjectMeta>(own_metadata(json)));
+      TRY_VOID(decode_part(json, "spec", value.spec));
+      if constexpr (requires(T one) { one.status; }) TRY_VOID(decode_part(json, "status", value.status));
+      return value;
+    } else {
+      return model::decode<T>(json);
+    }
+  }
+  template <class Part>
+  static Result<void> decode_part(const Json& json, std::string_view name, Part& part) {
+    const Json* found = json.find(name);
+    if (found == nullptr) return {};
+    return model::decode_struct(struct_schema(&part), &part, *found);
+  }
   void put(const JsonPtr& json, std::shared_ptr<const void> value);
   static void complain(const Json& json, const Error& error);
 
