@@ -12,6 +12,7 @@
 #include "base/completion.h"
 #include "base/task_group.h"
 #include "model/codec.h"
+#include "model/coordination/lease.h"
 #include "model/longhorn/engine.h"
 #include "model/longhorn/node.h"
 #include "model/longhorn/volume.h"
@@ -89,6 +90,25 @@ class Watching {
   std::vector<std::unique_ptr<registry::Informer>> informers_;
 };
 
+// As many clients as a busy cluster has; more at once the server turns away (429).
+constexpr std::size_t kClients = 64;
+using Jobs = std::vector<std::function<Task<Result<void>>()>>;
+
+Task<Result<void>> run_client(const Jobs* jobs, std::size_t* next) {
+  while (*next < jobs->size()) {
+    const std::size_t mine = (*next)++;
+    CO_TRY_VOID(co_await (*jobs)[mine]());
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> run_all(Loop& loop, Jobs jobs) {
+  std::size_t next = 0;
+  TaskGroup group(loop);
+  for (std::size_t i = 0; i < kClients; ++i) group.spawn(run_client(&jobs, &next));
+  co_return co_await group.join();
+}
+
 Task<Result<void>> nothing() {
   co_return Result<void>();
 }
@@ -138,11 +158,13 @@ class Attaching {
   }
 
   Task<Result<void>> ask_all() {
-    TaskGroup group(env_.loop);
+    Jobs jobs;
     int number = 0;
-    for (const std::string& volume : options_.volumes)
-      group.spawn(ask(volume, fmt::format("node-{}", number++ % options_.nodes + 1)));
-    co_return co_await group.join();
+    for (const std::string& volume : options_.volumes) {
+      const std::string node = fmt::format("node-{}", number++ % options_.nodes + 1);
+      jobs.push_back([this, volume, node] { return ask(volume, node); });
+    }
+    co_return co_await run_all(env_.loop, std::move(jobs));
   }
 
   bool look() {
@@ -212,9 +234,9 @@ class Detaching {
     co_return co_await write_ticket(env_, volume, Json());
   }
   Task<Result<void>> ask_all() {
-    TaskGroup group(env_.loop);
-    for (const std::string& volume : options_.volumes) group.spawn(ask(volume));
-    co_return co_await group.join();
+    Jobs jobs;
+    for (const std::string& volume : options_.volumes) jobs.push_back([this, volume] { return ask(volume); });
+    co_return co_await run_all(env_.loop, std::move(jobs));
   }
   bool look() {
     for (const auto& [volume, when] : asked_) {
@@ -245,12 +267,32 @@ Task<Result<void>> create_one(RunEnv env, std::string name, std::string size, in
 }
 
 Task<Result<void>> create_all(RunEnv env, std::vector<std::string> names, std::string size, int replicas) {
-  TaskGroup group(env.loop);
-  for (const std::string& name : names) group.spawn(create_one(env, name, size, replicas));
-  co_return co_await group.join();
+  Jobs jobs;
+  for (const std::string& name : names)
+    jobs.push_back([env, name, size, replicas] { return create_one(env, name, size, replicas); });
+  co_return co_await run_all(env.loop, std::move(jobs));
 }
 
 }  // namespace
+
+Task<Result<std::vector<Duration>>> write_one_by_one(RunEnv env, int count) {
+  using model::coordination::Lease;
+  registry::ResourceName what{&kind_info(static_cast<const Lease*>(nullptr)), "default", "", ""};
+  registry::WriteOptions options;
+  options.field_manager = "bench";
+  Json lease = Json::object({{"metadata", Json::object({{"name", "bench"}})}});
+  CO_TRY_VOID(check(co_await env.registry.create(what, std::move(lease), options)));
+  what.name = "bench";
+  std::vector<Duration> times;
+  for (int i = 1; i <= count; ++i) {
+    Json patch = Json::object({{"spec", Json::object({{"leaseTransitions", i}})}});
+    const TimePoint begin = env.loop.clock().now();
+    CO_TRY_VOID(
+        check(co_await env.registry.patch(what, registry::PatchType::merge, std::move(patch), options)));
+    times.push_back(env.loop.clock().now() - begin);
+  }
+  co_return times;
+}
 
 Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std::string size, int replicas) {
   Watching<lh::Volume, lh::VolumeAttachment> watching(env);

@@ -34,6 +34,9 @@ struct RunEnv {
   Pool& pool;
 };
 
+// What one durable write through the API takes, one after the other: the unit in which hops are counted, on a
+// disk that others use too.
+Task<Result<std::vector<Duration>>> write_one_by_one(RunEnv env, int count);
 // Makes the volumes and waits until each has its book of tickets and places for its replicas.
 Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std::string size, int replicas);
 // Waits for that many nodes to be Ready.
