@@ -25,6 +25,7 @@ PATHS = {"volumes": LONGHORN, "engines": LONGHORN, "replicas": LONGHORN, "nodes"
 
 class HandServer(Server):
     """Takes the test for a controller, where a real server knows only people and nodes (hand_server.cc)."""
+    role = []
 
     def start(self, listen="127.0.0.1:0"):
         moord, os.environ["MOORD"] = os.environ["MOORD"], os.environ["HAND_SERVER"]

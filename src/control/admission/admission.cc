@@ -215,10 +215,7 @@ bool ControlAdmission::handles(const model::KindInfo& kind) const {
 Answer<void> ControlAdmission::mutate(const AdmissionRequest& request, Json& object) {
   if (request.subresource == "status") return {};
   const bool fresh = request.operation == Operation::create;
-  if (is<lh::Volume>(request) && fresh) {
-    add_label(object, request.name);
-    add_finalizer(object);
-  }
+  if (is<lh::Volume>(request) && fresh) add_label(object, request.name);
   if (is<lh::VolumeAttachment>(request)) {
     if (fresh) complete_attachment(request, object);
     return number_tickets(request, object, model::Time(clock_.wall().since_epoch));

@@ -2,7 +2,7 @@
 // itself (model) and what a node's identity may touch at all (registry/node_scope).
 //
 // - Volume: spec.nodeID, migrationNodeID, disableFrontend and lastAttachedBy are the system's; a new one gets
-//   its finalizer and label.
+//   its label.
 // - VolumeAttachment: tickets are numbered and dated here; access modes limit them.
 // - Grant: each part by whoever 0200 names; a Grant lives as long as its volume.
 // - The volume's token is filled in once; settings have valid values; the Ledger is the system's.

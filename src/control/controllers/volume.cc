@@ -58,6 +58,15 @@ Plan reconcile_deletion(Family& family) {
   return family.finish();
 }
 
+// Before anything is made for the volume, nothing of it can be left behind by its deletion.
+Plan take_charge(const Object<lh::Volume>& volume) {
+  Plan plan;
+  lh::Volume next = *volume;
+  next.metadata.finalizers.emplace_back(lh::kFinalizer);
+  plan.update(volume, next);
+  return plan;
+}
+
 class VolumeController final : public Controller {
  public:
   std::string_view name() const override { return "volume"; }
@@ -74,6 +83,7 @@ class VolumeController final : public Controller {
     if (!volume) return {};
     Family family(view, volume);
     if (volume->metadata.is_being_deleted()) return reconcile_deletion(family);
+    if (!volume->metadata.has_finalizer(lh::kFinalizer)) return take_charge(volume);
     create_missing(family);
     place_replicas(family);
     if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
