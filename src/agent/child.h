@@ -33,6 +33,12 @@ class Child {
   // One that ran before we came.
   void adopt(std::unique_ptr<Process> process);
 
+  // Counts as one that has ended: it could not be started, and will not be.
+  void never_started(std::string why) {
+    facts_ = {ProcessFacts::State::ended, false, std::move(why)};
+    status_ = Json();
+  }
+
   const std::string& key() const { return key_; }
   const ProcessFacts& facts() const { return facts_; }
   // The last answer to `status`; null before the first.

@@ -243,9 +243,18 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
   CO_TRY(const Grant grant, co_await read_grant());
   if (!is_holder(grant.spec.active, env_.self, engine.metadata.name, epoch))
     co_return make_error(Errc::conflict, "the Grant names another by now");
-  CO_TRY(const std::string token, co_await read_volume_token(env_.registry, space_, volume_));
+  const auto token = co_await read_volume_token(env_.registry, space_, volume_);
+  if (!token) {
+    const bool passes = token.is(Errc::unavailable) || token.is(Errc::timed_out);
+    // Else nothing will come of this epoch, and who granted it waits for our word before it takes it back.
+    if (!passes) {
+      facts_.epoch = epoch;
+      child_.never_started(token.error().message);
+    }
+    co_return token.error();
+  }
   const std::string token_path = env_.host.token_path(key_);
-  CO_TRY_VOID(co_await env_.host.write_file(token_path, token + "\n"));
+  CO_TRY_VOID(co_await env_.host.write_file(token_path, *token + "\n"));
   const std::vector<std::string> local = callbacks_.local_replicas(space_, volume_);
   const EngineStart wanted{engine,    grant, local, env_.host.socket_path(key_), env_.host.control_path(key_),
                            token_path};
@@ -264,7 +273,7 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
   facts_.drain_asked = facts_.told_superseded = false;
   auto started = co_await child_.start(std::move(words), std::move(record));
   if (!started) {
-    facts_.process = {ProcessFacts::State::ended, false, started.error().message};
+    child_.never_started(started.error().message);
     co_return started.error();
   }
   facts_.problem.clear();

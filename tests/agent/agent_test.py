@@ -426,6 +426,14 @@ class AgentTest(unittest.TestCase):
             v.stop()
             v.released()
 
+            say("a start that nothing will come of is told with its epoch, and can be taken back")
+            w = c.volume("w1", ["node-1"], token=False)
+            w.grant("node-1")
+            failed = next(one for one in w.wait_engine("error", 1)["conditions"] if one["type"] == "Failed")
+            self.assertIn("token of volume w1", failed["message"])
+            w.stop()
+            w.wait_engine("stopped", 1)
+
             say("a directory that is gone is a loss, never an empty replica")
             c.merge("replicas", "v1-r-1", {"spec": {"desireState": "stopped"}})
             v.wait_replica("v1-r-1", "stopped")

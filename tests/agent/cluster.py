@@ -188,13 +188,13 @@ class Cluster:
 
     # What the controllers would do
 
-    def volume(self, name, nodes, size=64 << 20):
+    def volume(self, name, nodes, size=64 << 20, token=True):
         """A volume with one replica on each of the nodes; answers a Volume."""
-        return Volume(self, name, nodes, size)
+        return Volume(self, name, nodes, size, token)
 
 
 class Volume:
-    def __init__(self, cluster, name, nodes, size):
+    def __init__(self, cluster, name, nodes, size, token):
         self.c, self.name, self.engine = cluster, name, f"{name}-e"
         self.replicas = [f"{name}-r-{i + 1}" for i in range(len(nodes))]
         made = cluster.create("volumes", {"metadata": {"name": name}, "spec": {
@@ -202,8 +202,9 @@ class Volume:
         self.uid = made["metadata"]["uid"]
         self.owner = [{"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": name, "uid": self.uid}]
         labels = {"longhornvolume": name}
-        cluster.create("secrets", {"metadata": {"name": f"{name}-token"}, "type": "mooring.io/volume-token",
-                                   "data": {"token": base64.b64encode(secrets.token_bytes(32)).decode()}})
+        if token:
+            cluster.create("secrets", {"metadata": {"name": f"{name}-token"}, "type": "mooring.io/volume-token",
+                                       "data": {"token": base64.b64encode(secrets.token_bytes(32)).decode()}})
         cluster.create("grants", {"metadata": {"name": name}, "spec": {
             "volume": name, "epoch": 0, "generation": 0, "members": {one: "RW" for one in self.replicas}}})
         for replica, node in zip(self.replicas, nodes):
