@@ -206,7 +206,8 @@ Blocker closing(const Book& book) {
     blocker.since = silent.front().since;
     blocker.cleared_by = fmt::format("node {}: when it is back, its agent proves the release", node);
   } else if (!book.engine.device_in_use_by.empty()) {
-    blocker.message += fmt::format(", and its device is still in use by {}", book.engine.device_in_use_by);
+    blocker.message +=
+        fmt::format(", and its device cannot be removed yet: {}", book.engine.device_in_use_by);
     blocker.holder = book.engine.device_in_use_by;
     blocker.holder_type = "DeviceUser";
     blocker.since = book.engine.device_in_use_since;

@@ -195,17 +195,28 @@ Task<Outcome<void>> attach_volume(Context& context, Attach wanted) {
   co_return co_await say_attached(context, std::move(wanted), std::move(book));
 }
 
+// The tickets went before; the node may still be letting go of the volume.
+Task<Outcome<void>> nothing_to_remove(Context& context, Detach which, lh::Volume volume) {
+  const std::string node = volume.status.current_node_id;
+  if (!which.wait || node.empty() || !volume.spec.node_id.empty()) {
+    context.printer.line(fmt::format("{} has no tickets: nothing to detach", which.volume));
+    co_return Outcome<void>();
+  }
+  FollowOptions follow{which.volume, which.timeout, fmt::format("{} to be detached", which.volume), "",
+                       released_verdict({node})};
+  CO_TRY_VOID(co_await follow_volume(context, std::move(follow)));
+  context.printer.line(fmt::format("{} detached from {}", which.volume, node));
+  co_return Outcome<void>();
+}
+
 Task<Outcome<void>> detach_volume(Context& context, Detach which) {
-  CO_TRY_VOID(co_await get_typed<lh::Volume>(context, which.volume));
+  CO_TRY(const auto volume, co_await get_typed<lh::Volume>(context, which.volume));
   CO_TRY(const auto book, co_await find_typed<lh::VolumeAttachment>(context, which.volume));
   std::vector<std::string> ids;
   if (book) {
     CO_TRY(ids, tickets_to_remove(which, *book));
   }
-  if (ids.empty()) {
-    context.printer.line(fmt::format("{} has no tickets: nothing to detach", which.volume));
-    co_return Outcome<void>();
-  }
+  if (ids.empty()) co_return co_await nothing_to_remove(context, std::move(which), volume.object);
   Json removed = Json::object();
   std::set<std::string> nodes;
   for (const std::string& id : ids) {

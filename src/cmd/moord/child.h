@@ -35,8 +35,8 @@ struct ChildSpec {
 struct Supervision {
   bool may_fail_first = true;
   Duration shortest_pause = std::chrono::milliseconds(200);
-  Duration longest_pause = std::chrono::seconds(10);
-  Duration long_life = std::chrono::seconds(30);
+  Duration longest_pause = std::chrono::seconds(5);
+  Duration long_life = std::chrono::seconds(5);
   Duration stop_grace = std::chrono::seconds(15);
 };
 Task<Result<void>> supervise(Executor& executor, ChildSpec spec, Supervision how, CancelToken token);
