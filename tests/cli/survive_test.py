@@ -1,5 +1,6 @@
 """What a volume survives while somebody writes to it: restarts of the server and the agents, and the death of its block
 processes. Everything is real; MOOR_ROUNDS and MOOR_SEED say how long and which."""
+import json
 import mmap
 import os
 import random
@@ -8,7 +9,7 @@ import struct
 import sys
 import threading
 
-from cluster import Dev, Place, run_tests, skip_without_devices, wait_until
+from cluster import BIN, Dev, Place, run_tests, skip_without_devices, wait_until
 
 BLOCK = 4096
 SLOTS = 1024
@@ -100,10 +101,9 @@ class Volume:
         return self.place.moor_json("volume", "show", "v1")["status"]
 
     def is_attached(self, epoch):
-        code, text, _ = self.place.run(self.place.environment["PATH"].split(":")[0] + "/moor", "engines", "v1", "-o", "json")
+        code, text, _ = self.place.run(BIN / "moor", "engines", "v1", "-o", "json")
         if code != 0:
             return False
-        import json
         (engine,) = json.loads(text)["items"]
         return engine["status"].get("currentState") == "running" and int(engine["status"].get("epoch", 0)) >= epoch
 
@@ -111,7 +111,7 @@ class Volume:
         return {pid: words for pid, words in self.dev.processes().items() if "moorblk" in words[0]}
 
     def tickets(self):
-        return [one for one in self.place.moor("tickets", "v1").splitlines()[1:]]
+        return self.place.moor("tickets", "v1").splitlines()[1:]
 
 
 def kill(pids):
@@ -136,7 +136,7 @@ def test_restarts_of_server_and_agents_are_not_noticed_by_a_writer():
             writer.goes_on(5)
             wait_until(lambda: len([pid for pid in dev.pids(*words) if pid not in blocks]) >= wanted, f"new {words}")
             assert volume.blocks() == blocks, f"seed {SEED}: block processes were touched"
-        wait_until(lambda: place.run(place.environment["PATH"].split(":")[0] + "/moor", "nodes")[0] == 0, "the server")
+        wait_until(lambda: place.run(BIN / "moor", "nodes")[0] == 0, "the server")
         wait_until(lambda: volume.is_attached(1), "the engine to be reported")
         assert len(volume.tickets()) == 1
         assert volume.status()["epoch"] == 1
