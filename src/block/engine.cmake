@@ -2,7 +2,7 @@
 moor_room(
   NAME block/engine_core
   DEPS base block/core
-  SOURCES core/engine.cc core/engine_chain.cc core/engine_dirty.cc core/engine_io.cc core/engine_members.cc
+  SOURCES core/engine.cc core/engine_chain.cc core/engine_control.cc core/engine_dirty.cc core/engine_io.cc core/engine_members.cc
           core/engine_membership.cc core/engine_operations.cc core/engine_question.cc core/engine_resync.cc core/engine_start.cc
           core/engine_start_rule.cc core/engine_stats.cc)
 

@@ -52,6 +52,7 @@ EngineHost::EngineHost(io::Loop& loop, BufferPool& pool, EngineHostOptions optio
       options_(std::move(options)),
       addresses_(std::move(addresses)),
       engine_(options_.config, pool),
+      operations_(options_.config, engine_, control_driver()),
       front_(loop, pool, *this),
       timer_(loop,
              [this] {
@@ -68,13 +69,7 @@ void EngineHost::start() {
 
 void EngineHost::ask_to_end() {
   const bool again = std::exchange(asked_to_end_, true);
-  command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
-}
-
-void EngineHost::command(engine::Command command, Done done) {
-  const std::uint64_t id = ++last_command_;
-  commands_[id] = std::move(done);
-  step(engine::Commanded{id, std::move(command)});
+  operations_.command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
 }
 
 // What an action brings about may be an event again (a link that fails at once): it waits for its turn.
@@ -152,7 +147,7 @@ void EngineHost::perform(engine::Propose& action) {
   log_info("proposes a change of members",
            {{"generation", action.next.generation}, {"reason", action.reason}});
   if (options_.confirm_itself) return step(engine::MembershipConfirmed{action.proposal});
-  if (control_ != nullptr) control_->publish("members", proposal_json(action));
+  operations_.perform(action);
 }
 
 void EngineHost::perform(engine::Serve& action) {
@@ -160,9 +155,9 @@ void EngineHost::perform(engine::Serve& action) {
   const auto bound = front_.listen(options_.listen);
   if (!bound) {
     log_error("cannot listen", {{"address", options_.listen.text}, {"error", bound.error()}});
-    return command(engine::Shutdown{true}, [](const engine::CommandDone&) {});
+    return operations_.command(engine::Shutdown{true}, [](const engine::CommandDone&) {});
   }
-  if (control_ != nullptr) control_->publish("state", status_json());
+  operations_.perform(action);
   if (options_.on_serving) options_.on_serving(bound->text);
 }
 
@@ -173,17 +168,13 @@ void EngineHost::perform(engine::EndSessions&) {
 }
 
 void EngineHost::perform(engine::CommandDone& action) {
-  auto node = commands_.extract(action.id);
-  if (!node.empty()) node.mapped()(action);
+  operations_.perform(action);
 }
 
 void EngineHost::perform(engine::Exit& action) {
   exit_ = action;
   log_info("ends", {{"reason", std::string(engine::to_string(action.reason))}, {"message", action.message}});
-  if (control_ != nullptr) {
-    control_->publish("stopping", Json::object({{"reason", engine::to_string(action.reason)},
-                                                {"message", action.message}}));
-  }
+  operations_.perform(action);
   end_timer_.start(kGoodbye);
   end_when_quiet();
 }

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "block/core/engine.h"
+#include "block/core/engine_control.h"
 #include "block/engine/member_link.h"
 #include "block/io/control_server.h"
 #include "block/io/nbd_front.h"
@@ -42,7 +43,6 @@ class EngineHost final : public io::NbdBackend {
 
  private:
   struct Leaving;
-  using Done = std::function<void(const engine::CommandDone&)>;
 
   EngineHost(io::Loop& loop, BufferPool& pool, EngineHostOptions options,
              std::map<std::string, io::Address> addresses);
@@ -69,22 +69,14 @@ class EngineHost final : public io::NbdBackend {
   void arm_timer();
   void link_closed(MemberLink& link);
   void end_when_quiet();
-  void command(engine::Command command, Done done);
-  void command(engine::Command command, io::Responder responder);
-  void purge_next(std::shared_ptr<io::Responder> responder);
-  template <class Make>
-  void add_named(io::ControlServer& control, const char* op, Make make);
-  void add_snapshot_control(io::ControlServer& control);
-  void add_member_control(io::ControlServer& control);
-  Json status_json() const;
-  Json stats_json() const;
-  Json proposal_json(const engine::Propose& proposal) const;
+  engine::Control::Driver control_driver();
 
   io::Loop& loop_;
   BufferPool& pool_;
   EngineHostOptions options_;
   std::map<std::string, io::Address> addresses_;  // by member name
   engine::Engine engine_;
+  engine::Control operations_;
   io::NbdFront front_;
   io::Timer timer_;
   io::Timer end_timer_;
@@ -99,8 +91,6 @@ class EngineHost final : public io::NbdBackend {
   std::optional<engine::Instant> armed_;
   std::optional<engine::Serve> serving_;
   std::optional<engine::Exit> exit_;
-  std::map<std::uint64_t, Done> commands_;
-  std::uint64_t last_command_ = 0;
   bool asked_to_end_ = false;
 };
 

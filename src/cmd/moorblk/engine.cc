@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "block/core/engine_control.h"
 #include "block/engine/host.h"
 #include "block/io/address.h"
 #include "block/io/control_server.h"
@@ -20,8 +21,6 @@
 namespace moor::cmd {
 
 namespace {
-
-using block::MemberMode;
 
 struct EngineOptions {
   std::string volume = "volume";
@@ -50,32 +49,6 @@ Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
-// unix:PATH[,name=NAME][,mode=rw|wo|err][,local][,absent]
-Result<block::engine::MemberConfig> parse_replica(const std::string& text) {
-  block::engine::MemberConfig member;
-  std::size_t begin = text.find(',');
-  member.address = text.substr(0, begin);
-  member.name = member.address;
-  while (begin != std::string::npos) {
-    const std::size_t end = text.find(',', begin + 1);
-    const std::string word = text.substr(begin + 1, end == std::string::npos ? end : end - begin - 1);
-    begin = end;
-    if (word.starts_with("name=")) {
-      member.name = word.substr(5);
-    } else if (word == "mode=rw" || word == "mode=wo" || word == "mode=err") {
-      member.mode = word == "mode=rw" ? MemberMode::rw : word == "mode=wo" ? MemberMode::wo : MemberMode::err;
-    } else if (word == "local") {
-      member.local = true;
-    } else if (word == "absent") {
-      member.expected = false;
-    } else {
-      return make_error(Errc::invalid, fmt::format("\"{}\" in --replica {} is not known", word, text));
-    }
-  }
-  if (member.name.empty()) return make_error(Errc::invalid, "a replica's name is empty");
-  return member;
-}
-
 Result<block::engine::Config> make_config(const EngineOptions& options) {
   block::engine::Config config;
   config.volume = options.volume;
@@ -98,7 +71,7 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   TRY(config.peer_timeout, parse_duration(options.peer_timeout));
   std::map<std::string, int> names;
   for (const std::string& text : options.replicas) {
-    TRY(auto member, parse_replica(text));
+    TRY(auto member, block::engine::parse_member(text));
     if (++names[member.name] > 1) return make_error(Errc::invalid, "two replicas are called " + member.name);
     config.members.push_back(std::move(member));
   }
