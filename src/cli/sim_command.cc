@@ -29,7 +29,8 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::strin
   std::uint64_t last = 0;
   const char* end = text.data() + text.size();
   const auto one = std::from_chars(text.data(), end, first);
-  if (one.ec != std::errc() || end - one.ptr < 3 || one.ptr[0] != '.' || one.ptr[1] != '.') return std::nullopt;
+  if (one.ec != std::errc() || end - one.ptr < 3 || one.ptr[0] != '.' || one.ptr[1] != '.')
+    return std::nullopt;
   const auto two = std::from_chars(one.ptr + 2, end, last);
   if (two.ec != std::errc() || two.ptr != end || last < first) return std::nullopt;
   return std::pair(first, last);
@@ -45,7 +46,8 @@ sim::RunOptions options_of(const SimWords& words) {
   if (words.servers > 0) options.world.servers = static_cast<std::uint32_t>(words.servers);
   options.world.swarm = !words.no_swarm;
   if (words.hours > 0)
-    options.world.faults = std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
+    options.world.faults =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
   return options;
 }
 
@@ -88,7 +90,8 @@ int run_sim(const SimWords& words, const Streams& streams) {
 }  // namespace
 
 void add_sim(CLI::App& app, CommandLine& line) {
-  CLI::App& command = *app.add_subcommand("sim", "Run whole clusters in simulation, with faults, and check them");
+  CLI::App& command =
+      *app.add_subcommand("sim", "Run whole clusters in simulation, with faults, and check them");
   command.footer(
       "Examples:\n"
       "  moor sim --seeds 1..1000 --jobs 2\n"
@@ -96,7 +99,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
       "  moor sim --seed 7 --nodes 10 --volumes 100 --servers 3 --hours 1 --html run.html\n"
       "Each seed chooses its cluster and its faults unless you say how many nodes, volumes or servers. The\n"
       "same seed gives the same hash on every machine. A failure prints the rule that was broken and the\n"
-      "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did not.\n");
+      "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did "
+      "not.\n");
   const auto words = std::make_shared<SimWords>();  // shared by the options and the run after parsing
   command.add_option("--seed", words->seed, "One seed")->default_val(1);
   command.add_option("--seeds", words->seeds, "Many: A..B");
@@ -109,9 +113,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--html", words->html, "Write a timeline page");
   command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
-  command.callback([words, &line] {
-    line.local = [words](const Streams& streams) { return run_sim(*words, streams); };
-  });
+  command.callback(
+      [words, &line] { line.local = [words](const Streams& streams) { return run_sim(*words, streams); }; });
 }
 
 }  // namespace moor::cli

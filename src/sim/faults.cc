@@ -30,9 +30,9 @@ void Cluster::inject(const Fault& fault) {
   const auto process = processes.empty() ? nullptr : processes[fault.target % processes.size()];
   Weather& weather = context.network.weather(node.id());
   context.trace("world", "fault",
-                fmt::format("{} {} (node {}, server {}) for {:.1f} s, {}", to_string(fault.kind), fault.target,
-                            node.name(), server.name(), std::chrono::duration<double>(fault.lasts).count(),
-                            fault.argument));
+                fmt::format("{} {} (node {}, server {}) for {:.1f} s, {}", to_string(fault.kind),
+                            fault.target, node.name(), server.name(),
+                            std::chrono::duration<double>(fault.lasts).count(), fault.argument));
   switch (fault.kind) {
     case FaultKind::kill_server:
     case FaultKind::power_server:
@@ -101,7 +101,8 @@ void Cluster::inject(const Fault& fault) {
     }
     case FaultKind::full_disk:
       node.disk_full = true;
-      for (auto& [path, directory] : node.directories) directory.disk->set_capacity(directory.disk->used_bytes());
+      for (auto& [path, directory] : node.directories)
+        directory.disk->set_capacity(directory.disk->used_bytes());
       return later(fault.lasts, [&node] { node.reset_disks(); });
     case FaultKind::failing_sync:
       if (node.directories.empty()) return;

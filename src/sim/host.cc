@@ -87,7 +87,8 @@ class ControlView final : public Control {
     const std::shared_ptr<ControlSession> session = session_;
     while (session->events.empty()) {
       CO_TRY_VOID(token.check());
-      if (!session->open || caller.is_severed()) co_return make_error(Errc::unavailable, "the connection is lost");
+      if (!session->open || caller.is_severed())
+        co_return make_error(Errc::unavailable, "the connection is lost");
       session->waiter.emplace(caller.process());
       const Completion<bool> waiter = *session->waiter;
       const CancelCallback on_cancel(token, [waiter] { waiter.set(false); });
@@ -111,7 +112,8 @@ class ControlView final : public Control {
 Task<Result<void>> HostFace::wait(Duration duration) {
   if (caller_.is_severed()) co_return make_error(Errc::unavailable, "severed");
   const Completion<Result<void>> done(caller_.process());
-  const CancelCallback on_sever(caller_.severed(), [done] { done.set(make_error(Errc::unavailable, "severed")); });
+  const CancelCallback on_sever(caller_.severed(),
+                                [done] { done.set(make_error(Errc::unavailable, "severed")); });
   caller_.context().scheduler.after(duration, [done] { done.set({}); });
   co_return co_await done;
 }
@@ -130,7 +132,8 @@ void HostFace::crash(bool power) {
 Task<Result<void>> HostFace::enter(std::string what) {
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(50us, 3ms)));
   CrashPoints& points = caller_.context().crash_points;
-  verdict_ = points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), std::move(what)});
+  verdict_ =
+      points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), std::move(what)});
   if (verdict_.when != CrashWhen::before) co_return Result<void>();
   crash(verdict_.power);
   co_return co_await wait(1h);  // severed before that
@@ -145,7 +148,8 @@ Task<Result<void>> HostFace::leave() {
 
 void HostFace::pass(const std::string& what) {
   CrashPoints& points = caller_.context().crash_points;
-  const auto verdict = points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), what});
+  const auto verdict =
+      points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), what});
   if (verdict.when != CrashWhen::never) crash(verdict.power);
 }
 
@@ -158,9 +162,8 @@ Task<Result<std::unique_ptr<Process>>> HostFace::start(ProcessSpec spec) {
   // The record is durable; the process may never come to be.
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(100us, 2ms)));
   const auto process = machine_.make_process(std::move(spec));
-  caller_.context().scheduler.after(caller_.context().scheduler.between(1ms, 20ms), [process] {
-    process->deliver([raw = process.get()] { raw->begin(); });
-  });
+  caller_.context().scheduler.after(caller_.context().scheduler.between(1ms, 20ms),
+                                    [process] { process->deliver([raw = process.get()] { raw->begin(); }); });
   CO_TRY_VOID(co_await leave());
   std::unique_ptr<Process> view = std::make_unique<ProcessView>(caller_, process, true);
   co_return view;

@@ -18,8 +18,7 @@ struct Machine::AgentLife {
   AgentLife(Machine& machine, const agent::AgentOptions& options)
       : process(machine.context_.scheduler, "agent " + machine.name_, machine.wall_offset_),
         caller(machine.context_, process, machine.id_),
-        registry(caller, machine.servers_,
-                 {"system:node:" + machine.name_, {"system:nodes"}, machine.name_}),
+        registry(caller, machine.servers_, {"system:node:" + machine.name_, {"system:nodes"}, machine.name_}),
         host(machine, caller),
         agent(process, registry, host, options),
         group(process) {
@@ -71,8 +70,8 @@ void Machine::lose_power() {
   devices_.clear();
   for (auto& [path, directory] : directories) {
     directory.disk->power_loss();
-    const auto bytes = directory.disk->exists("volume.meta") ? directory.disk->get("volume.meta")
-                                                             : std::vector<std::byte>();
+    const auto bytes =
+        directory.disk->exists("volume.meta") ? directory.disk->get("volume.meta") : std::vector<std::byte>();
     if (const auto meta = block::decode_meta(bytes)) {
       directory.floor = meta->floor;
       directory.generation = meta->generation;
@@ -132,7 +131,8 @@ std::shared_ptr<ReplicaProcess> Machine::find_replica(const std::string& address
     if (machine->address_ != address.substr(0, colon)) continue;
     for (const auto& [key, process] : machine->processes) {
       auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
-      if (replica != nullptr && replica->is_alive() && replica->is_open() && replica->port() == port) return replica;
+      if (replica != nullptr && replica->is_alive() && replica->is_open() && replica->port() == port)
+        return replica;
     }
   }
   return nullptr;

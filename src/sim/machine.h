@@ -1,5 +1,5 @@
-// One node: a machine with power, a boot id, files, replica directories on simulated disks, processes of moorblk
-// and an agent. Files of the host are durable when their call has ended, as the Host promises.
+// One node: a machine with power, a boot id, files, replica directories on simulated disks, processes of
+// moorblk and an agent. Files of the host are durable when their call has ended, as the Host promises.
 #pragma once
 
 #include <map>
@@ -59,7 +59,7 @@ class Machine {
   Result<std::string> run_command(const std::vector<std::string>& words);
 
   std::map<std::string, std::string> files;
-  std::map<std::string, Directory> directories;  // by path
+  std::map<std::string, Directory> directories;                    // by path
   std::map<std::string, std::shared_ptr<BlockProcess>> processes;  // by key; ended ones until forgotten
   std::map<std::string, Json> records;
   std::map<std::string, std::string> outputs;
