@@ -135,6 +135,30 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
   ::_exit(0);
 }
 
+struct Job {
+  pid_t pid = -1;
+  int from = -1;
+  std::string rest;
+};
+
+std::vector<Job> start_jobs(RunOptions options) {
+  std::vector<Job> jobs;
+  options.jobs = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
+  for (std::uint32_t i = 0; i < options.jobs; ++i) {
+    int ends[2] = {-1, -1};
+    if (::pipe(ends) != 0) break;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(ends[0]);
+      child(options, i, ends[1]);
+    }
+    ::close(ends[1]);
+    jobs.push_back({pid, ends[0], ""});
+  }
+  return jobs;
+}
+
 }  // namespace
 
 std::string describe(const Violation& violation, const WorldOptions& options, const std::string& command) {
@@ -158,27 +182,7 @@ WorldOptions options_of(const RunOptions& options, std::uint64_t seed) {
 }
 
 RunResult run_seeds(const RunOptions& options, const std::function<void(const SeedResult&)>& told) {
-  struct Job {
-    pid_t pid = -1;
-    int from = -1;
-    std::string rest;
-  };
-  std::vector<Job> jobs;
-  const auto wanted = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
-  RunOptions shared = options;
-  shared.jobs = wanted;
-  for (std::uint32_t i = 0; i < wanted; ++i) {
-    int ends[2] = {-1, -1};
-    if (::pipe(ends) != 0) break;
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::close(ends[0]);
-      child(shared, i, ends[1]);
-    }
-    ::close(ends[1]);
-    jobs.push_back({pid, ends[0], ""});
-  }
+  std::vector<Job> jobs = start_jobs(options);
   RunResult result;
   std::map<std::uint64_t, std::uint64_t> hashes;
   const auto take = [&](const SeedResult& one) {
