@@ -120,13 +120,7 @@ Task<Result<void>> HostFace::wait(Duration duration) {
 
 void HostFace::crash(bool power) {
   Machine& machine = machine_;
-  caller_.context().scheduler.soon([&machine, power] {
-    if (power) {
-      machine.lose_power();
-    } else {
-      machine.kill_agent();
-    }
-  });
+  caller_.context().scheduler.soon([&machine, power] { machine.crash(power); });
 }
 
 Task<Result<void>> HostFace::enter(std::string what) {

@@ -80,6 +80,18 @@ void Machine::lose_power() {
   context_.changed.processes = true;
 }
 
+void Machine::crash(bool power) {
+  if (power) {
+    lose_power();
+    context_.scheduler.after(context_.scheduler.between(2s, 60s), [this] { boot(); });
+    return;
+  }
+  if (agent_ == nullptr) return;
+  ++context_.counts.crashes;
+  kill_agent();
+  context_.scheduler.after(context_.scheduler.between(100ms, 5s), [this] { start_agent(); });
+}
+
 void Machine::start_agent() {
   if (!up_ || agent_ != nullptr) return;
   agent::AgentOptions options;

@@ -41,6 +41,8 @@ class Machine {
   void boot();
   void lose_power();
   bool is_up() const { return up_; }
+  // A crash out of the blue: whoever supervises the agent, or the machine, starts it again after a while.
+  void crash(bool power);
   void start_agent();
   void kill_agent();
   bool agent_is_up() const { return agent_ != nullptr; }

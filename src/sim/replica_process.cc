@@ -72,9 +72,9 @@ void ReplicaProcess::pump() {
             ? context().crash_points.reach({})
             : context().crash_points.reach(
                   {fmt::format("replica {} on {}", spec_.key, machine_.name()), "disk"});
-    if (verdict.when == CrashWhen::before) return verdict.power ? machine_.lose_power() : kill(9);
+    if (verdict.when == CrashWhen::before) return verdict.power ? machine_.crash(true) : kill(9);
     const bool moved = disk_->step();
-    if (verdict.when == CrashWhen::after) return verdict.power ? machine_.lose_power() : kill(9);
+    if (verdict.when == CrashWhen::after) return verdict.power ? machine_.crash(true) : kill(9);
     if (moved) run();
   });
 }

@@ -123,7 +123,6 @@ StorePlace::~StorePlace() {
   endpoint_->open = false;
   process_.die();
   group_.cancel();
-  store_.reset();
   process_.unwind([this] { return group_.running() == 0; });
 }
 
