@@ -12,7 +12,7 @@ import tempfile
 import threading
 import urllib.request
 
-DEADLINE = 120  # seconds that any one step may take on a busy machine
+DEADLINE = int(os.environ.get("MOOR_DEADLINE", "120"))  # seconds that any one step may take on a busy machine
 BIN = pathlib.Path(os.environ["MOOR_BIN"])
 
 
