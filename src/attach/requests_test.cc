@@ -1,8 +1,8 @@
 // What attach and detach calls amount to: the rules of the seed "Volume live migration" as tables.
 #include "attach/requests.h"
 
-#include <gmock/gmock.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "attach/book_for_test.h"
