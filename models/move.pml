@@ -77,14 +77,14 @@ byte mp; bit ms; byte he[2]; byte hi[2]; byte mserved;
 /* the Grant */
 byte ga = 1; byte gae = 1; byte gai; byte gs; byte gse; byte gsi; byte gep = 1; byte gm = ALLM;
 /* Engine objects */
-byte des[2]; byte est[2]; byte ese[2]; bit hst[2];
+byte des[2]; byte spe[2]; byte est[2]; byte ese[2]; bit hst[2];
 /* nodes and agents; rec: highest epoch recorded as used, aw: start decided, ap: activation decided */
 bit up[2] = 1; bit nr[2] = 1; byte inc[2]; byte rec[2]; byte aw[2]; bit ap[2];
 /* engine processes */
 byte ps[2]; byte pe[2]; bit pstb[2]; byte pv[2]; byte hd[2]; byte lost[2]; bit hold[2]; bit want[2]; byte sw[2]; byte plast[2];
 byte ans[2];
-/* clients: an open session and one write that is not acknowledged */
-bit open[2]; byte cl[2]; byte base[2];
+/* clients: an open session (osb: over a standby, never yet served by an active engine) and one write that is not acknowledged */
+bit open[2]; bit osb[2]; byte cl[2]; byte base[2];
 /* replicas */
 byte fl[NR] = 1; byte mem[NR]; byte wrote[NR]; byte exm[NR]; byte inf_[2 * NR];
 #ifdef PLANT_WROTE_DIRTY
@@ -95,7 +95,7 @@ bit dirty[NR] = 1;
 byte acp; byte vcp;
 /* budgets and what only the checker knows */
 byte nv = 1; byte nt; byte nk; byte nd; byte nn; byte ncut; byte na; byte nf; bit quiet;
-byte st[NW + 1]; byte by[2]; byte cv; bit srv; byte srve = 1; short used = 2; byte acte[2]; bit rdy[2];
+byte st[NW + 1]; byte by[2]; byte cv; bit srv; byte srve = 1; short used = 2; short actm = 2; bit rdy[2];
 
 hidden byte i; hidden byte c; hidden byte x;
 
@@ -114,7 +114,8 @@ hidden byte i; hidden byte c; hidden byte x;
 #define D (1 - ms)
 #define PROVEN(s) ((est[s] == IENDED && ese[s] == he[s]) || inc[s] > hi[s])
 #define SERVES(s) (ga == s + 1 && est[s] == IRUN && ese[s] == gae)
-#define TAKEN_UP(s) (ese[s] == he[s])
+/* An epoch that the Grant still names may yet be started: its agent speaks first. */
+#define TAKEN_UP(s) (ese[s] == he[s] || !((ga == s + 1 && gae == he[s]) || (gs == s + 1 && gse == he[s])))
 #define NAMED_A(s) (ga == s + 1 && gai == inc[s])
 #define NAMED_S(s) (gs == s + 1 && gsi == inc[s])
 #define FENCED_AT(s, r) (fl[r] > pe[s])
@@ -150,7 +151,7 @@ inline grant_changed() {
 active proctype Everyone() {
   d_step {
     tk[0] = TICKETS & 1; tk[1] = TICKETS / 2; sat[0] = tk[0];
-    st[0] = V_CUR; he[0] = 1; des[0] = RUN; est[0] = IRUN; ese[0] = 1; rec[0] = 1; acte[0] = 1;
+    st[0] = V_CUR; he[0] = 1; des[0] = RUN; spe[0] = 1; est[0] = IRUN; ese[0] = 1; rec[0] = 1;
     ps[0] = SERVE; pe[0] = 1; pv[0] = ALLM; hd[0] = ALLM; open[0] = 1; base[0] = 1; plast[0] = NOBOUND
   }
 end: do

@@ -11,7 +11,7 @@ inline effective(v) {
 
 inline ghost_serve(s, keeps) {
   printf("side %d serves in epoch %d: contents %d, acknowledged %d, session goes on %d\n", s, pe[s], c, cv, keeps);
-  MECHANISM(acte[s] == pe[s]); /* S22: the Grant named it, in this epoch */
+  MECHANISM(actm & (1 << pe[s])); /* S22: the Grant named it, in this epoch */
   if
   :: ga == s + 1 && gae == pe[s] -> MECHANISM(FLOORS(pe[s])) /* S5, S22 */
   :: else
@@ -53,7 +53,7 @@ inline ghost_ack(s) {
 
 inline set_active(s, e) {
   MECHANISM(e > gae || ga == 0); /* an old standby never becomes active */
-  ga = s + 1; gae = e; gai = inc[s]; acte[s] = e
+  ga = s + 1; gae = e; gai = inc[s]; actm = actm | (1 << e)
 }
 
 inline swap() {
@@ -80,7 +80,7 @@ inline clear_process(s) {
   ps[s] = NONE; pe[s] = 0; pstb[s] = 0; pv[s] = 0; hd[s] = 0; lost[s] = 0; hold[s] = 0; want[s] = 0; sw[s] = 0; plast[s] = 0; ans[s] = 0
 }
 
-inline close_session(s) { open[s] = 0; cl[s] = 0; base[s] = 0 }
+inline close_session(s) { open[s] = 0; osb[s] = 0; cl[s] = 0; base[s] = 0 }
 
 inline superseded(s) {
   printf("side %d, epoch %d, is superseded (hold %d)\n", s, pe[s], hold[s]);
@@ -115,9 +115,9 @@ inline finish_start(s, r) {
     fi
   }
   if
-  :: open[s] && pstb[s] -> base[s] = nv; ghost_serve(s, 0) /* its caches were dropped at activation */
-  :: open[s] && !pstb[s] && sw[s] > plast[s] -> close_session(s); want[s] = 0; ghost_serve(s, 0); LANDMARK(3)
-  :: open[s] && !pstb[s] && sw[s] <= plast[s] -> ghost_serve(s, 1);
+  :: open[s] && osb[s] -> base[s] = nv; osb[s] = 0; ghost_serve(s, 0) /* its caches were dropped at activation */
+  :: open[s] && !osb[s] && sw[s] > plast[s] -> close_session(s); want[s] = 0; ghost_serve(s, 0); LANDMARK(3)
+  :: open[s] && !osb[s] && sw[s] <= plast[s] -> ghost_serve(s, 1);
     if
     :: ps[s] == TAKE -> LANDMARK(4)
     :: else
@@ -207,7 +207,7 @@ inline execute(s, r) {
       cl[s] = nv; st[nv] = V_PEND; by[s] = by[s] | (1 << nv); nv++; ans[s] = 0; send(s); printf("side %d: write %d\n", s, cl[s]) } \
   :: d_step { ps[s] == STBY && open[s] && !cl[s] && nv <= NW && !quiet -> \
       cl[s] = nv; st[nv] = V_PEND; by[s] = by[s] | (1 << nv); nv++; want[s] = 1; printf("side %d: write %d at the standby\n", s, cl[s]) } \
-  :: d_step { !open[s] && sat[s] && (ps[s] == STBY || (ps[s] == SERVE && N == s + 1)) && nv <= NW && !quiet -> open[s] = 1; base[s] = nv }
+  :: d_step { !open[s] && sat[s] && (ps[s] == STBY || (ps[s] == SERVE && N == s + 1)) && nv <= NW && !quiet -> open[s] = 1; osb[s] = (ps[s] == STBY); base[s] = nv }
 
 /* ---- agents ---- */
 
@@ -268,6 +268,13 @@ inline confirm_activation(s) {
 #endif
 }
 
+/* asked to stop what it never started: the epoch counts as used from now on */
+#ifdef PLANT_NO_BURN
+#define BURN(s)
+#else
+#define BURN(s) :: d_step { up[s] && des[s] != RUN && des[s] && ps[s] == NONE && !aw[s] && spe[s] > rec[s] -> use_epoch(s, spe[s]); printf("agent %d: epoch %d is used up unstarted\n", s, spe[s]) }
+#endif
+
 #define AGENT(s) \
   :: d_step { up[s] && !aw[s] && ps[s] == NONE && des[s] == RUN && NAMED_A(s) && gae > rec[s] -> aw[s] = gae } \
   :: d_step { up[s] && !aw[s] && ps[s] == NONE && des[s] == RUN && NAMED_S(s) && gse > rec[s] -> aw[s] = gse } \
@@ -285,6 +292,7 @@ inline confirm_activation(s) {
   :: d_step { up[s] && ps[s] != NONE && !pstb[s] && !hold[s] && !(NAMED_A(s) && gae >= pe[s]) -> clear_process(s); printf("agent %d: supersede\n", s) } \
   :: d_step { up[s] && ps[s] != NONE && pstb[s] && !NAMED_A(s) && !NAMED_S(s) -> clear_process(s); close_session(s); printf("agent %d: activate.refuse\n", s) } \
   :: d_step { up[s] && des[s] != RUN && (ps[s] != NONE || open[s]) -> printf("agent %d stops epoch %d\n", s, pe[s]); clear_process(s); close_session(s) } \
+  BURN(s) \
   :: d_step { up[s] && des[s] == DEL && ps[s] == NONE && !open[s] && !aw[s] -> des[s] = 0; est[s] = 0; ese[s] = 0; hst[s] = 0 } \
   /* a lost member becomes ERR, by the agent of active only */ \
   :: d_step { up[s] && lost[s] && NAMED_A(s) && gae == pe[s] && (pv[s] & ~lost[s]) -> \
@@ -385,16 +393,16 @@ inline check_sat(n) {
 
 #define VOLUME_CONTROLLER \
   PLAN(vcp, 1, N && !mp && mig && ga == N && cur == N && !gs && !des[OTHER] && nr[OTHER] && inc[NOW] == gai) \
-      mp = PREP; ms = N - 1; next_epoch(); gs = D + 1; gse = gep; gsi = inc[D]; he[D] = gep; hi[D] = inc[D]; mserved = gae; \
+      mp = PREP; ms = N - 1; next_epoch(); gs = D + 1; gse = gep; gsi = inc[D]; he[D] = gep; spe[D] = gep; hi[D] = inc[D]; mserved = gae; \
       rdy[D] = 0; des[D] = RUN; volume_changed(); grant_changed(); printf("VC: preparing, standby epoch %d\n", gse) } \
   PLAN(vcp, 20, mp == PREP && AS_ASKED && gs == D + 1 && est[D] == ISTBY && ese[D] == gse && HOLDS) \
       mp = READY; volume_changed(); printf("VC: ready\n") } \
   PLAN(vcp, 21, MOVING && AS_ASKED && ga == D + 1) mp = ACTV; he[D] = gae; volume_changed(); LANDMARK(6); printf("VC: activated\n") } \
   PLAN(vcp, 2, MOVING && AS_ASKED && gs == D + 1 && nr[D] && PROVEN(D)) \
-      mp = PREP; next_epoch(); gse = gep; gsi = inc[D]; he[D] = gep; hi[D] = inc[D]; volume_changed(); grant_changed(); \
+      mp = PREP; next_epoch(); gse = gep; gsi = inc[D]; he[D] = gep; spe[D] = gep; hi[D] = inc[D]; volume_changed(); grant_changed(); \
       printf("VC: new standby epoch %d\n", gse) } \
   PLAN(vcp, 3, MOVING && AS_ASKED && ga == S + 1 && gs == D + 1 && nr[S] && PROVEN(S)) \
-      next_epoch(); set_active(S, gep); he[S] = gep; hi[S] = inc[S]; mserved = gep; next_epoch(); gse = gep; he[D] = gep; \
+      next_epoch(); set_active(S, gep); he[S] = gep; spe[S] = gep; hi[S] = inc[S]; mserved = gep; next_epoch(); gse = gep; he[D] = gep; spe[D] = gep; \
       volume_changed(); grant_changed(); LANDMARK(7); printf("VC: source goes on in %d, standby %d\n", gae, gse) } \
   PLAN(vcp, 4, mp && mp != CONF && mp != ROLL && N == D + 1) \
       mp = CONF; volume_changed(); printf("VC: confirming\n"); \
@@ -405,7 +413,7 @@ inline check_sat(n) {
   PLAN(vcp, 5, MAY_ROLL && ROLL_ASKED) \
       MECHANISM(mp != CONF); roll_back() } \
   PLAN(vcp, 6, ga && GOES_ON && nr[NEXT_FOR] && ((est[ACTIVE] == IENDED && ese[ACTIVE] == gae) || inc[ACTIVE] > gai)) \
-      next_epoch(); x = NEXT_FOR; set_active(x, gep); he[x] = gep; hi[x] = inc[x]; des[x] = RUN; volume_changed(); grant_changed(); \
+      next_epoch(); x = NEXT_FOR; set_active(x, gep); he[x] = gep; spe[x] = gep; hi[x] = inc[x]; des[x] = RUN; volume_changed(); grant_changed(); \
       printf("VC: next epoch %d for side %d\n", gep, x); x = 0 } \
   /* the end of a confirm */ \
   PLAN(vcp, 22, mp == CONF && N == D + 1 && CONF_DONE && des[S] == RUN && TAKEN_UP(S)) MECHANISM(ga != S + 1); des[S] = STOP } \
@@ -413,8 +421,7 @@ inline check_sat(n) {
       MECHANISM(ga != S + 1); he[S] = 0; des[S] = DEL; cur = D + 1; mp = 0; check_one(D); volume_changed(); grant_changed(); \
       LANDMARK(8); printf("VC: moved\n") } \
   /* the end of a rollback */ \
-  PLAN(vcp, 23, mp == ROLL && N == S + 1 && ROLL_DONE && des[D] == RUN && TAKEN_UP(D)) MECHANISM(ga != D + 1); des[D] = STOP } \
-  PLAN(vcp, 8, mp == ROLL && N == S + 1 && ROLL_DONE && (PROVEN(D) || !nr[D])) \
+  PLAN(vcp, 8, mp == ROLL && N == S + 1 && ROLL_DONE) \
       MECHANISM(ga != D + 1); he[D] = 0; des[D] = DEL; mp = 0; check_one(S); volume_changed(); grant_changed(); \
       LANDMARK(9); printf("VC: rolled back\n") } \
   /* close: every holder with its proof */ \
@@ -429,7 +436,7 @@ inline check_sat(n) {
       fi; printf("VC: detached\n"); LANDMARK(10) } \
   /* a plain attach; what is left of a move is decided */ \
   PLAN(vcp, 12, N && !cur && !ga && !des[NOW] && nr[NOW]) \
-      next_epoch(); x = NOW; set_active(x, gep); he[x] = gep; hi[x] = inc[x]; des[x] = RUN; mp = 0; volume_changed(); grant_changed(); \
+      next_epoch(); x = NOW; set_active(x, gep); he[x] = gep; spe[x] = gep; hi[x] = inc[x]; des[x] = RUN; mp = 0; volume_changed(); grant_changed(); \
       x = 0; printf("VC: opens in epoch %d\n", gep) } \
   PLAN(vcp, 26, N && !cur && ga == N && SERVES(NOW)) cur = N; volume_changed() }
 
@@ -439,9 +446,9 @@ inline roll_back() {
   :: else
   fi;
 #ifdef PLANT_ROLLBACK_SAME_EPOCH
-  ga = S + 1; gae = mserved; gai = inc[S]; acte[S] = mserved;
+  ga = S + 1; gae = mserved; gai = inc[S];
 #else
-  next_epoch(); set_active(S, gep); he[S] = gep; hi[S] = inc[S];
+  next_epoch(); set_active(S, gep); he[S] = gep; spe[S] = gep; hi[S] = inc[S];
 #endif
   gs = 0; gse = 0; gsi = 0; mp = ROLL; N = S + 1;
   volume_changed(); grant_changed();
