@@ -77,11 +77,11 @@ byte mp; bit ms; byte he[2]; byte hi[2]; byte mserved;
 /* the Grant */
 byte ga = 1; byte gae = 1; byte gai; byte gs; byte gse; byte gsi; byte gep = 1; byte gm = ALLM;
 /* Engine objects */
-byte des[2]; byte spe[2]; byte est[2]; byte ese[2]; bit hst[2];
+byte des[2]; byte spe[2]; byte est[2]; byte ese[2]; byte hst[2];
 /* nodes and agents; rec: highest epoch recorded as used, aw: start decided, ap: activation decided */
 bit up[2] = 1; bit nr[2] = 1; byte inc[2]; byte rec[2]; byte aw[2]; bit ap[2];
 /* engine processes */
-byte ps[2]; byte pe[2]; bit pstb[2]; byte pv[2]; byte hd[2]; byte lost[2]; bit hold[2]; bit want[2]; byte sw[2]; byte plast[2];
+byte ps[2]; byte pe[2]; bit pstb[2]; byte pv[2]; byte hd[2]; byte lost[2]; byte hold[2]; bit want[2]; byte sw[2]; byte plast[2];
 byte ans[2];
 /* clients: an open session (osb: over a standby, never yet served by an active engine) and one write that is not acknowledged */
 bit open[2]; bit osb[2]; byte cl[2]; byte base[2];

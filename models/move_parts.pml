@@ -174,7 +174,7 @@ inline execute(s, r) {
 #endif
 #endif
   if
-  :: (ps[s] == SERVE || ps[s] == HELD) && pe[s] == fl[r] && cl[s] == INF(s, r) && !(lost[s] & (1 << r)) -> ans[s] = ans[s] | (1 << r)
+  :: (ps[s] == SERVE || ps[s] == HELD) && pe[s] == fl[r] && cl[s] == INF(s, r) && (pv[s] & ~lost[s] & (1 << r)) -> ans[s] = ans[s] | (1 << r)
   :: else
   fi;
   INF(s, r) = 0
@@ -190,7 +190,7 @@ inline execute(s, r) {
 #ifdef PLANT_NO_HOLD
 #define WANTS_HOLD(s) 0
 #else
-#define WANTS_HOLD(s) (ga == s + 1 && gs != 0)
+#define WANTS_HOLD(s) (ga == s + 1 -> gse : 0)
 #endif
 
 #define ENGINE(s) \
@@ -201,7 +201,7 @@ inline execute(s, r) {
       fi } \
   /* it sees that a member has closed the connection */ \
   :: d_step { (ps[s] == SERVE || ps[s] == HELLO || ps[s] == TAKE) && FENCED(s) -> superseded(s) } \
-  :: d_step { ps[s] == SERVE && cl[s] && !lost[s] && ans[s] == pv[s] -> ghost_ack(s); cl[s] = 0; ans[s] = 0 } \
+  :: d_step { ps[s] == SERVE && cl[s] && !lost[s] && (ans[s] & pv[s]) == pv[s] -> ghost_ack(s); cl[s] = 0; ans[s] = 0 } \
   /* clients */ \
   :: d_step { ps[s] == SERVE && open[s] && !cl[s] && nv <= NW && !quiet -> \
       cl[s] = nv; st[nv] = V_PEND; by[s] = by[s] | (1 << nv); nv++; ans[s] = 0; send(s); printf("side %d: write %d\n", s, cl[s]) } \
@@ -281,7 +281,7 @@ inline confirm_activation(s) {
   :: d_step { up[s] && aw[s] -> launch(s) } \
   :: d_step { up[s] && (est[s] != REPORT(s) || ese[s] != REPORT_EPOCH(s) || hst[s] != hold[s]) && des[s] -> \
       est[s] = REPORT(s); ese[s] = REPORT_EPOCH(s); hst[s] = hold[s] } \
-  :: d_step { up[s] && ps[s] != NONE && !pstb[s] && !hold[s] && WANTS_HOLD(s) && gae == pe[s] -> hold[s] = 1 } \
+  :: d_step { up[s] && ps[s] != NONE && !pstb[s] && WANTS_HOLD(s) && hold[s] != WANTS_HOLD(s) && gae == pe[s] -> hold[s] = WANTS_HOLD(s) } \
   :: d_step { up[s] && hold[s] && !mp && !gs -> hold[s] = 0 } \
   :: d_step { up[s] && ps[s] == STBY && NAMED_S(s) && gse > pe[s] -> use_epoch(s, gse); pe[s] = gse; printf("agent %d: standby.update %d\n", s, gse) } \
   :: d_step { up[s] && ps[s] == STBY && want[s] && NAMED_S(s) && !ap[s] && MAY_ACTIVATE(s) -> ap[s] = 1 } \
@@ -364,8 +364,10 @@ inline check_sat(n) {
 #define AS_ASKED (N == S + 1 && mig == D + 1)
 #ifdef PLANT_NO_HOLD
 #define HOLDS 1
+#elif defined(PLANT_HOLD_YES_NO)
+#define HOLDS (hst[S] && ese[S] == gae)
 #else
-#define HOLDS ((hst[S] && ese[S] == gae) || (est[S] == IENDED && ese[S] == gae))
+#define HOLDS ((hst[S] == gse && ese[S] == gae) || (est[S] == IENDED && ese[S] == gae))
 #endif
 #ifdef PLANT_ROLLBACK_CONFIRMED
 #define MAY_ROLL (mp == PREP || mp == READY || mp == ACTV || (mp == CONF && !nr[D]))
@@ -404,13 +406,13 @@ inline check_sat(n) {
   PLAN(vcp, 3, MOVING && AS_ASKED && ga == S + 1 && gs == D + 1 && nr[S] && PROVEN(S)) \
       next_epoch(); set_active(S, gep); he[S] = gep; spe[S] = gep; hi[S] = inc[S]; mserved = gep; next_epoch(); gse = gep; he[D] = gep; spe[D] = gep; \
       volume_changed(); grant_changed(); LANDMARK(7); printf("VC: source goes on in %d, standby %d\n", gae, gse) } \
-  PLAN(vcp, 4, mp && mp != CONF && mp != ROLL && N == D + 1) \
+  PLAN(vcp, 4, cur && mp && mp != CONF && mp != ROLL && N == D + 1) \
       mp = CONF; volume_changed(); printf("VC: confirming\n"); \
       if \
       :: gs == D + 1 -> swap() \
       :: else \
       fi; he[D] = gae } \
-  PLAN(vcp, 5, MAY_ROLL && ROLL_ASKED) \
+  PLAN(vcp, 5, cur && MAY_ROLL && ROLL_ASKED) \
       MECHANISM(mp != CONF); roll_back() } \
   PLAN(vcp, 6, ga && GOES_ON && nr[NEXT_FOR] && ((est[ACTIVE] == IENDED && ese[ACTIVE] == gae) || inc[ACTIVE] > gai)) \
       next_epoch(); x = NEXT_FOR; set_active(x, gep); he[x] = gep; spe[x] = gep; hi[x] = inc[x]; des[x] = RUN; volume_changed(); grant_changed(); \
@@ -475,7 +477,7 @@ inline check_one(n) {
 }
 
 /* S12: detached means that no engine is left, whoever the Grant named last. */
-inline check_closed() { MECHANISM(GONE(0) && GONE(1) && ps[0] == NONE && ps[1] == NONE) }
+inline check_closed() { MECHANISM(GONE(0) && GONE(1)) }
 
 /* ---- faults, people, and their end ---- */
 
