@@ -110,7 +110,13 @@ inline finish_start(s, r) {
   c = mem[r]; x = r;
   for (i : 0 .. NR - 1) {
     if
-    :: pv[s] & (1 << i) -> mem[i] = mem[r]; exm[i] = exm[r]
+    :: pv[s] & (1 << i) -> mem[i] = mem[r]; exm[i] = exm[r];
+#ifndef PLANT_WROTE_NOT_COPIED
+      if
+      :: sw[s] > wrote[i] -> wrote[i] = sw[s] /* the mark goes with the data */
+      :: else
+      fi
+#endif
     :: else
     fi
   }
