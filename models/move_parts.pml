@@ -140,10 +140,12 @@ inline finish_start(s, r) {
 #endif
   ps[s] = SERVE; pstb[s] = 0; want[s] = 0; hd[s] = 0; sw[s] = 0; plast[s] = NOBOUND;
 #ifdef PLANT_NO_RESEND
-  if
-  :: cl[s] && !ans[s] -> send(s)
-  :: else
-  fi;
+  for (i : 0 .. NR - 1) { /* old answers count, only the others are asked again */
+    if
+    :: cl[s] && (pv[s] & ~ans[s] & (1 << i)) -> INF(s, i) = cl[s]
+    :: else
+    fi
+  }
 #else
   if
   :: cl[s] -> send(s)
@@ -213,7 +215,8 @@ inline execute(s, r) {
       cl[s] = nv; st[nv] = V_PEND; by[s] = by[s] | (1 << nv); nv++; ans[s] = 0; send(s); printf("side %d: write %d\n", s, cl[s]) } \
   :: d_step { ps[s] == STBY && open[s] && !cl[s] && nv <= NW && !quiet -> \
       cl[s] = nv; st[nv] = V_PEND; by[s] = by[s] | (1 << nv); nv++; want[s] = 1; printf("side %d: write %d at the standby\n", s, cl[s]) } \
-  :: d_step { !open[s] && sat[s] && (ps[s] == STBY || (ps[s] == SERVE && N == s + 1)) && nv <= NW && !quiet -> open[s] = 1; osb[s] = (ps[s] == STBY); base[s] = nv }
+  /* a client may open the standby's device before its ticket is satisfied */ \
+  :: d_step { !open[s] && (ps[s] == STBY || (ps[s] == SERVE && N == s + 1 && sat[s])) && nv <= NW && !quiet -> open[s] = 1; osb[s] = (ps[s] == STBY); base[s] = nv }
 
 /* ---- agents ---- */
 
@@ -389,6 +392,12 @@ inline check_sat(n) {
 #define CONF_DONE SERVES(D)
 #define ROLL_DONE SERVES(S)
 #endif
+/* A record left over in a detached volume is neither a confirm nor a rollback. */
+#ifdef PLANT_LEFTOVER_RECORD
+#define ATTACHED 1
+#else
+#define ATTACHED cur
+#endif
 #define ACTIVE (ga - 1)
 /* who may get the next epoch when the active engine has ended */
 #ifdef PLANT_RESTART_SOURCE
@@ -412,13 +421,13 @@ inline check_sat(n) {
   PLAN(vcp, 3, MOVING && AS_ASKED && ga == S + 1 && gs == D + 1 && nr[S] && PROVEN(S)) \
       next_epoch(); set_active(S, gep); he[S] = gep; spe[S] = gep; hi[S] = inc[S]; mserved = gep; next_epoch(); gse = gep; he[D] = gep; spe[D] = gep; \
       volume_changed(); grant_changed(); LANDMARK(7); printf("VC: source goes on in %d, standby %d\n", gae, gse) } \
-  PLAN(vcp, 4, cur && mp && mp != CONF && mp != ROLL && N == D + 1) \
+  PLAN(vcp, 4, ATTACHED && mp && mp != CONF && mp != ROLL && N == D + 1) \
       mp = CONF; volume_changed(); printf("VC: confirming\n"); \
       if \
       :: gs == D + 1 -> swap() \
       :: else \
       fi; he[D] = gae } \
-  PLAN(vcp, 5, cur && MAY_ROLL && ROLL_ASKED) \
+  PLAN(vcp, 5, ATTACHED && MAY_ROLL && ROLL_ASKED) \
       MECHANISM(mp != CONF); roll_back() } \
   PLAN(vcp, 6, ga && GOES_ON && nr[NEXT_FOR] && ((est[ACTIVE] == IENDED && ese[ACTIVE] == gae) || inc[ACTIVE] > gai)) \
       next_epoch(); x = NEXT_FOR; set_active(x, gep); he[x] = gep; spe[x] = gep; hi[x] = inc[x]; des[x] = RUN; volume_changed(); grant_changed(); \
@@ -496,7 +505,7 @@ inline check_closed() { MECHANISM(GONE(0) && GONE(1)) }
   :: d_step { !quiet && up[s] && !nr[s] -> nr[s] = 1 } \
   :: d_step { !quiet && nt < NT && tk[s] -> nt++; tk[s] = 0; tickets_changed(); printf("ticket %d goes\n", s) } \
   :: d_step { !quiet && nt < NT && !tk[s] -> nt++; tk[s] = 1; tickets_changed(); printf("ticket %d comes\n", s) } \
-  :: d_step { !quiet && na < NA && ps[s] == STBY && !want[s] && sat[s] -> na++; want[s] = 1; printf("activation asked\n") }
+  :: d_step { !quiet && na < NA && ps[s] == STBY && !want[s] -> na++; want[s] = 1; printf("activation asked\n") }
 
 inline heal() {
   quiet = 1;
@@ -519,6 +528,7 @@ inline heal() {
 /* L5, L1, L3: what rests without faults is an end. */
 #define AT_REST(n) (N == n + 1 && cur == N && ga == N && ps[n] == SERVE && pe[n] == gae)
 inline check_end() {
+#ifndef SAFETY_ONLY
   printf("end: tickets %d %d, node %d, current %d, phase %d, Grant %d/%d standby %d/%d, processes %d/%d %d/%d, desired %d %d, unproven %d %d\n",
          tk[0], tk[1], N, cur, mp, ga, gae, gs, gse, ps[0], pe[0], ps[1], pe[1], des[0], des[1], he[0], he[1]);
   if
@@ -528,4 +538,6 @@ inline check_end() {
   :: else -> assert(N && cur == N && sat[0] && sat[1] && ((mp == READY && ps[S] == SERVE && pe[S] == gae && ps[D] == STBY && pe[D] == gse && !cl[S]) ||
                     (mp == ACTV && ga == D + 1 && ps[D] == SERVE && pe[D] == gae && !cl[D])))
   fi
+#endif
+  skip
 }
