@@ -72,7 +72,6 @@ const std::vector<Form>& statement_forms() {
       {"slow-disk NODE", {{"for", Word::duration}}},
       {"old-boot NODE"},
       {"late-commands NODE", {{"for", Word::duration}}},
-      {"heal"},
       {"settle", {{"within", Word::duration}}},
       {"wait DURATION"},
   };

@@ -120,6 +120,7 @@ std::optional<Wish> to_wish(const Statement& statement) {
   wish.volume = number_of(words[0]);
   for (const std::string& word : words)
     if (word.size() > 1 && word[0] == 'n' && word[1] >= '0' && word[1] <= '9') wish.node = number_of(word);
+  if (statement.verb.ends_with("writer")) wish.ticket = fmt::format("writer-{}-{}", words[0], words[2]);
   if (statement.verb == "volume") {
     wish.kind = WishKind::create_volume;
     wish.replicas = static_cast<std::uint32_t>(std::stoul(option(statement, "replicas", "3")));
@@ -209,7 +210,6 @@ class Run {
 
   void perform(const Statement& statement) {
     if (statement.verb == "wait") return world_.run_for(*parse_signed_duration(statement.words[0]));
-    if (statement.verb == "heal") return world_.heal();
     if (statement.verb == "settle") {
       if (!world_.settle(duration(statement, "within", kSettleLimit)) && !world_.violation())
         fail(statement, "it did not come to rest");
