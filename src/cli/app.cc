@@ -119,6 +119,7 @@ int run(const std::vector<std::string>& arguments, Surroundings& around) {
     if (!err.str().empty()) around.streams.err("moor: " + err.str());
     return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
   }
+  if (line.local) return line.local(around.streams);
   if (!line.text.empty()) {
     around.streams.out(line.text);
     return 0;

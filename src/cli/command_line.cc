@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "cli/inventory.h"
+#include "cli/sim_command.h"
 #include "cli/tickets.h"
 #include "cli/volume_commands.h"
 #include "cli/why.h"
@@ -229,6 +230,7 @@ CommandLine::CommandLine() : app("Volumes, where they are attached, and why not.
   add_detach(*this);
   add_lists(*this);
   add_why(*this);
+  add_sim(app, *this);
   add_completion(*this);
 }
 

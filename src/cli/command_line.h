@@ -9,6 +9,7 @@
 
 #include "cli/context.h"
 #include "cli/outcome.h"
+#include "cli/printer.h"
 
 namespace moor::cli {
 
@@ -21,6 +22,8 @@ struct CommandLine {
   // What was chosen: a command that talks to a server, or a text that needs none.
   std::function<Task<Outcome<void>>(Context&)> command;
   std::string text;
+  // Or something that runs here, without a server, and answers the exit code.
+  std::function<int(const Streams&)> local;
 };
 
 // The candidates for the last of `words`; `names` gives volumes, nodes or tickets for a value that has to be

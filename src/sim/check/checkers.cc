@@ -1,4 +1,5 @@
 #include "sim/check/checks.h"
+#include "sim/check/first.h"
 
 namespace moor::sim {
 
@@ -7,12 +8,14 @@ const std::vector<CheckerEntry>& checkers() {
   { #name, name }
   static const std::vector<CheckerEntry> all = {
       CHECKER(invariant_s01_one_writer),
+      CHECKER(invariant_s01_acknowledged_data_stays),
       CHECKER(invariant_s02_epoch_never_falls),
       CHECKER(invariant_s03_epoch_is_one_process),
       CHECKER(invariant_s04_replica_obeys_its_floor),
       CHECKER(invariant_s05_members_know_the_epoch),
       CHECKER(invariant_s06_no_member_is_dropped_silently),
       CHECKER(invariant_s07_one_owner),
+      CHECKER(invariant_s07_one_node_is_granted),
       CHECKER(invariant_s09_through_empty),
       CHECKER(invariant_s10_current_node_is_true),
       CHECKER(invariant_s11_one_engine_per_node),

@@ -1,0 +1,117 @@
+#include "cli/sim_command.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+
+#include "sim/runner.h"
+
+namespace moor::cli {
+namespace {
+
+struct SimWords {
+  std::uint64_t seed = 0;
+  std::string seeds;
+  double hours = 0;
+  std::uint32_t nodes = 0;
+  std::uint32_t volumes = 0;
+  int servers = -1;
+  bool no_swarm = false;
+  bool trace = false;
+  std::string html;
+  std::uint32_t jobs = 1;
+  bool each = false;
+};
+
+std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  const char* end = text.data() + text.size();
+  const auto one = std::from_chars(text.data(), end, first);
+  if (one.ec != std::errc() || end - one.ptr < 3 || one.ptr[0] != '.' || one.ptr[1] != '.') return std::nullopt;
+  const auto two = std::from_chars(one.ptr + 2, end, last);
+  if (two.ec != std::errc() || two.ptr != end || last < first) return std::nullopt;
+  return std::pair(first, last);
+}
+
+sim::RunOptions options_of(const SimWords& words) {
+  sim::RunOptions options;
+  options.jobs = words.jobs;
+  options.own_shape = words.nodes == 0 && words.volumes == 0 && words.servers < 0;
+  if (words.nodes != 0) options.world.nodes = words.nodes;
+  if (words.volumes != 0) options.world.volumes = words.volumes;
+  options.world.shared_store = words.servers > 0;
+  if (words.servers > 0) options.world.servers = static_cast<std::uint32_t>(words.servers);
+  options.world.swarm = !words.no_swarm;
+  if (words.hours > 0)
+    options.world.faults = std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
+  return options;
+}
+
+// One seed in this process, with all that can be seen of it.
+int run_one(sim::RunOptions options, const SimWords& words, const Streams& streams) {
+  sim::WorldOptions world = sim::options_of(options, words.seed);
+  if (words.hours > 0) world.faults = options.world.faults;
+  world.keep_trace = !words.html.empty();
+  if (words.trace) world.on_trace = [&streams](const std::string& text) { streams.out(text + "\n"); };
+  sim::World one(world);
+  const sim::Outcome outcome = one.run();
+  if (!words.html.empty()) std::ofstream(words.html) << sim::timeline_page(outcome);
+  sim::RunResult result;
+  result.seeds = 1;
+  result.counts = outcome.counts;
+  result.hash = outcome.hash;
+  result.failures = outcome.violation ? 1 : 0;
+  if (outcome.violation) streams.err(sim::describe(*outcome.violation, world, options.command) + "\n");
+  streams.out(sim::summary(result) + "\n");
+  return outcome.violation ? 1 : 0;
+}
+
+int run_sim(const SimWords& words, const Streams& streams) {
+  sim::RunOptions options = options_of(words);
+  if (words.seeds.empty()) return run_one(options, words, streams);
+  const auto range = range_of(words.seeds);
+  if (!range) {
+    streams.err("moor sim: --seeds is A..B\n");
+    return static_cast<int>(ExitCode::usage);
+  }
+  std::tie(options.first, options.last) = *range;
+  const auto result = sim::run_seeds(options, [&](const sim::SeedResult& one) {
+    if (one.failed) streams.err(one.failure + "\n");
+    if (words.each) streams.out(fmt::format("seed {} hash {:016x}\n", one.seed, one.hash));
+  });
+  streams.out(sim::summary(result) + "\n");
+  return result.failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app, CommandLine& line) {
+  CLI::App& command = *app.add_subcommand("sim", "Run whole clusters in simulation, with faults, and check them");
+  command.footer(
+      "Examples:\n"
+      "  moor sim --seeds 1..1000 --jobs 2\n"
+      "  moor sim --seed 7 --trace\n"
+      "  moor sim --seed 7 --nodes 10 --volumes 100 --servers 3 --hours 1 --html run.html\n"
+      "Each seed chooses its cluster and its faults unless you say how many nodes, volumes or servers. The\n"
+      "same seed gives the same hash on every machine. A failure prints the rule that was broken and the\n"
+      "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did not.\n");
+  const auto words = std::make_shared<SimWords>();  // shared by the options and the run after parsing
+  command.add_option("--seed", words->seed, "One seed")->default_val(1);
+  command.add_option("--seeds", words->seeds, "Many: A..B");
+  command.add_option("--hours", words->hours, "How long faults go on, in hours of the simulated clock");
+  command.add_option("--nodes", words->nodes, "How many nodes");
+  command.add_option("--volumes", words->volumes, "How many volumes");
+  command.add_option("--servers", words->servers, "Servers on one shared store; 0: one with its own store");
+  command.add_flag("--no-swarm,!--swarm", words->no_swarm, "No faults and no wishes");
+  command.add_flag("--trace", words->trace, "Tell what happens, line by line");
+  command.add_option("--html", words->html, "Write a timeline page");
+  command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
+  command.add_flag("--each", words->each, "Print the hash of every seed");
+  command.callback([words, &line] {
+    line.local = [words](const Streams& streams) { return run_sim(*words, streams); };
+  });
+}
+
+}  // namespace moor::cli

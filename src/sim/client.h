@@ -1,0 +1,55 @@
+// A workload on a node: opens the device of a volume, writes numbered values, reads them back and flushes, and holds
+// every answer against what it may be (history.h). It ends with its machine; its device may be taken from it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "sim/machine.h"
+
+namespace moor::sim {
+
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  using Failed = std::function<void(std::string rule, std::string message)>;
+  Client(Machine& machine, VolumeHistory& history, std::uint64_t number, Failed failed);
+
+  void open();
+  // Closes the device when nothing is under way, or gives up waiting: a workload that is told to stop.
+  void close();
+  // The machine has lost its power.
+  void die();
+  // Reads every slot, then answers.
+  void read_all(std::function<void()> done);
+  bool is_open() const { return device_ != nullptr; }
+  bool is_over() const { return over_; }
+  Machine& machine() { return machine_; }
+  const std::string& volume() const { return history_.volume; }
+
+ private:
+  void look();
+  void turn();
+  void schedule_turn();
+  void submit(ClientOp op, std::size_t slot, std::size_t count);
+  void answered(ClientOp op, std::size_t slot, std::size_t count, std::uint64_t uid, std::uint64_t first,
+                std::uint64_t submitted, std::vector<SlotHistory::Entries> before,
+                const block::bridge::Answer& answer, std::uint64_t epoch);
+  void judge_read(std::size_t slot, std::uint64_t value, const SlotHistory::Entries& before,
+                  std::uint64_t submitted, std::uint64_t epoch);
+  void release();
+  Context& context() { return machine_.context(); }
+
+  Machine& machine_;
+  VolumeHistory& history_;
+  std::uint64_t number_;
+  Failed failed_;
+  std::shared_ptr<DeviceProcess> device_;
+  std::size_t under_way_ = 0;
+  bool closing_ = false;
+  bool over_ = false;
+  std::size_t next_read_ = 0;
+  std::function<void()> all_read_;
+};
+
+}  // namespace moor::sim

@@ -1,0 +1,260 @@
+#include "sim/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "block/core/replica_store.h"
+#include "model/coordination/lease.h"
+#include "model/longhorn/volume_attachment.h"
+#include "registry/keys.h"
+
+namespace moor::sim {
+
+using namespace std::chrono_literals;
+namespace lh = model::longhorn;
+
+namespace {
+constexpr std::uint64_t kSector = 512;
+constexpr std::size_t kSlots = 24;  // at the beginning, and as many around the first border of two regions
+}  // namespace
+
+Cluster::Cluster(WorldOptions options) : context(std::move(options)) {
+  const WorldOptions& wanted = context.options;
+  context.on_commit = [this](const Commit& commit) { see_commit(commit); };
+  context.on_serve = [this](const EngineSight& engine, const block::engine::Serve& serve) {
+    see_serve(engine, serve);
+  };
+  context.on_answer = [this](const ClientAnswer& answer) {
+    for (const auto& checker : checkers) checker->on_answer(*this, answer);
+  };
+  context.on_decision = [this](const Decision& decision) {
+    for (const auto& checker : checkers) checker->on_decision(*this, decision);
+  };
+  if (wanted.keep_trace || wanted.on_trace)
+    context.on_trace = [this](TraceLine line) {
+      if (context.options.on_trace)
+        context.options.on_trace(fmt::format("{:>12.6f} {:>8} {:<10} {:<8} {}",
+                                             std::chrono::duration<double>(line.at.since_start).count() - 1, line.step,
+                                             line.who, line.kind, line.text));
+      if (context.options.keep_trace) trace.push_back(std::move(line));
+    };
+  if (wanted.shared_store) place = std::make_unique<StorePlace>(context);
+  const std::uint32_t servers = wanted.shared_store ? wanted.servers : 1;
+  for (std::uint32_t i = 1; i <= servers; ++i)
+    machines_of_servers.push_back(std::make_unique<Server>(context, fmt::format("server-{}", i), place.get()));
+  for (std::uint32_t i = 1; i <= wanted.nodes; ++i)
+    machines.push_back(std::make_unique<Machine>(context, i, machines_of_servers, machines));
+  if (!wanted.check) return;
+  for (const CheckerEntry& entry : sim::checkers()) checkers.push_back(entry.make());
+  for (const auto& checker : checkers)
+    checker->report_to([this](std::string_view rule, std::string message) { violated(rule, std::move(message)); });
+}
+
+Cluster::~Cluster() {
+  context.on_commit = nullptr;
+  context.on_serve = nullptr;
+  context.on_answer = nullptr;
+  context.on_decision = nullptr;
+  context.on_trace = nullptr;
+  for (auto& [ticket, client] : clients_) client->die();
+  people.reset();
+  machines.clear();
+  machines_of_servers.clear();
+  place.reset();
+}
+
+void Cluster::start() {
+  for (const auto& server : machines_of_servers) server->start();
+  people = std::make_unique<People>(context, machines_of_servers);
+  for (const auto& machine : machines) machine->boot();
+}
+
+void Cluster::violated(std::string_view rule, std::string message) {
+  if (violation) return;
+  violation = Violation{std::string(rule), std::move(message), context.scheduler.steps(), context.scheduler.now()};
+  context.trace("world", "violation", violation->rule + ": " + violation->message);
+}
+
+void Cluster::see_commit(const Commit& commit) {
+  for (const Change& change : commit.changes) {
+    if (context.is_traced() && change.kind->kind != "Lease" && change.kind->kind != "Event")
+      context.trace(change.name, "commit",
+                    fmt::format("{} {}{}", change.kind->kind, change.name, change.after == nullptr ? " is gone" : ""));
+    if (change.kind->kind == "Lease" && change.name == "mooring-controllers-term") {
+      ++context.counts.leader_changes;
+      context.trace("world", "leader", "another leader begins");
+    }
+    if (change.kind->kind == "VolumeAttachment" && change.after != nullptr) {
+      const auto book = model::decode<lh::VolumeAttachment>(*change.after);
+      const auto old = change.before == nullptr ? book : model::decode<lh::VolumeAttachment>(*change.before);
+      if (book && old && change.before != nullptr) {
+        for (const auto& [id, status] : book->status.attachment_ticket_statuses) {
+          const auto was = old->status.attachment_ticket_statuses.find(id);
+          const bool satisfied = was != old->status.attachment_ticket_statuses.end() && was->second.satisfied;
+          if (status.satisfied && !satisfied) ++context.counts.attachments;
+        }
+      }
+    }
+  }
+  for (const auto& checker : checkers) checker->on_commit(*this, commit);
+}
+
+VolumeHistory& Cluster::history_of(const std::string& volume) {
+  VolumeHistory& history = histories_[volume];
+  if (!history.slots.empty()) return history;
+  history.volume = volume;
+  history.size = context.options.volume_bytes;
+  for (std::size_t i = 0; i < kSlots; ++i) history.offsets.push_back(i * kSector);
+  for (std::size_t i = 0; i < kSlots && history.size > block::kRegionSize + kSlots * kSector; ++i)
+    history.offsets.push_back(block::kRegionSize - kSlots / 2 * kSector + i * kSector);
+  history.slots.resize(history.offsets.size());
+  return history;
+}
+
+void Cluster::see_serve(const EngineSight& engine, const block::engine::Serve& serve) {
+  VolumeHistory& history = history_of(engine.volume);
+  if (engine.epoch <= history.serving) return;
+  history.serving = engine.epoch;
+  for (SlotHistory& slot : history.slots) slot.end_orphans(engine.epoch, context.scheduler.steps());
+  if (serve.export_id != history.export_id && !history.export_id.empty()) {
+    ++history.lives;
+    ++context.counts.lives;
+    for (SlotHistory& slot : history.slots) slot.roll_back();
+  }
+  history.export_id = serve.export_id;
+}
+
+void Cluster::wish(const Wish& wish) {
+  context.trace("people", "wish",
+                fmt::format("{} {} {} {}", to_string(wish.kind), volume_name(wish.volume),
+                            wish.node == 0 ? "" : fmt::format("node-{}", wish.node), wish.ticket));
+  if (wish.kind == WishKind::open_client) return open_client(wish);
+  if (wish.kind == WishKind::close_client) return close_client(wish);
+  people->wish(wish, context.options.volume_bytes);
+}
+
+void Cluster::open_client(const Wish& wish) {
+  if (wish.node == 0 || wish.node > machines.size()) return;
+  Machine& machine = *machines[wish.node - 1];
+  if (!machine.is_up()) return;
+  const auto client = std::make_shared<Client>(
+      machine, history_of(volume_name(wish.volume)), next_client_++,
+      [this](const std::string& rule, std::string message) { violated(rule, std::move(message)); });
+  clients_[wish.ticket] = client;
+  client->open();
+}
+
+void Cluster::close_client(const Wish& wish) {
+  auto node = clients_.extract(wish.ticket);
+  if (node.empty()) return;
+  node.mapped()->close();
+  past_clients_.push_back(node.mapped());
+}
+
+void Cluster::schedule_all(const Schedule& wanted) {
+  schedule = wanted;
+  const TimePoint start{1s};
+  for (const Wish& wish : schedule.wishes)
+    context.scheduler.at(start + wish.at, [this, wish] {
+      if (!healing) this->wish(wish);
+    });
+  for (const Fault& fault : schedule.faults)
+    context.scheduler.at(start + fault.at, [this, fault] {
+      if (!healing) inject(fault);
+    });
+}
+
+void Cluster::ask_checkers() {
+  Step step = context.changed;
+  if (!step.committed && !step.processes && !step.io && !step.replicas && !step.engines) return;
+  context.changed = {};
+  step.number = context.scheduler.steps();
+  step.at = context.scheduler.now();
+  ++context.counts.checks;
+  for (const auto& checker : checkers) checker->at_step(*this, step);
+}
+
+bool Cluster::step_once() {
+  if (violation || !context.scheduler.run_one()) return false;
+  ask_checkers();
+  return !violation;
+}
+
+void Cluster::run_for(Duration duration) {
+  const TimePoint end = context.scheduler.now() + duration;
+  while (context.scheduler.next_due() <= end && step_once()) {
+  }
+}
+
+bool Cluster::run_until(const std::function<bool(const Reality&)>& holds, Duration limit) {
+  const TimePoint end = context.scheduler.now() + limit;
+  TimePoint look = context.scheduler.now();
+  while (true) {
+    if (violation) return false;
+    if (context.scheduler.now() >= look) {
+      if (holds(*this)) return true;
+      look = context.scheduler.now() + 100ms;
+    }
+    if (context.scheduler.next_due() > end || !step_once()) return false;
+  }
+}
+
+bool Cluster::is_ready() const {
+  return std::all_of(machines.begin(), machines.end(), [](const auto& one) { return one->agent_is_ready(); });
+}
+
+bool Cluster::is_quiet() const {
+  const bool idle = std::all_of(machines_of_servers.begin(), machines_of_servers.end(),
+                                [](const auto& server) { return server->is_idle(); });
+  return idle && people->under_way() == 0;
+}
+
+void Cluster::begin_final_reads() {
+  for (auto& [ticket, client] : clients_) {
+    if (!client->is_open()) continue;
+    ++final_reads_;
+    client->read_all([this] { --final_reads_; });
+  }
+}
+
+void Cluster::end_clients() {
+  for (auto& [ticket, client] : std::exchange(clients_, {})) {
+    client->close();
+    past_clients_.push_back(client);
+  }
+}
+
+void Cluster::remove_all_tickets() {
+  std::vector<Wish> wishes;
+  for (const auto& book : all<lh::VolumeAttachment>())
+    for (const auto& [id, ticket] : book.spec.attachment_tickets) {
+      Wish wish;
+      wish.kind = WishKind::detach;
+      wish.volume = static_cast<std::uint32_t>(std::atoi(book.metadata.name.c_str() + 7));
+      wish.ticket = id;
+      wishes.push_back(wish);
+    }
+  for (const Wish& one : wishes) wish(one);
+}
+
+std::uint64_t Cluster::state_hash() const {
+  Scheduler sum(0);
+  sum.mix(context.scheduler.hash());
+  sum.mix(context.scheduler.steps());
+  for (const auto& [key, object] : disk().objects()) {
+    sum.mix(key);
+    sum.mix(object.first);
+  }
+  return sum.hash();
+}
+
+std::vector<std::shared_ptr<BlockProcess>> Cluster::living() const {
+  std::vector<std::shared_ptr<BlockProcess>> found;
+  for (const auto& machine : machines)
+    for (const auto& [key, process] : machine->processes)
+      if (process->is_alive()) found.push_back(process);
+  return found;
+}
+
+}  // namespace moor::sim

@@ -1,0 +1,307 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "base/timestamp.h"
+#include "block/core/nbd_protocol.h"
+#include "sim/machine.h"
+#include "sim/wire.h"
+
+namespace moor::sim {
+
+using namespace std::chrono_literals;
+namespace engine = block::engine;
+namespace nbd = block::nbd;
+
+namespace {
+
+std::uint64_t number_of(const std::string& text) {
+  const auto json = parse_json(text);
+  return json ? static_cast<std::uint64_t>(json->to_int64().value_or(0)) : 0;
+}
+
+int exit_code(engine::ExitReason reason) {
+  switch (reason) {
+    case engine::ExitReason::drained:
+    case engine::ExitReason::forced: return 0;
+    case engine::ExitReason::superseded: return 3;
+    case engine::ExitReason::faulted: return 4;
+  }
+  return 1;
+}
+
+std::optional<engine::ClientOp> op_of(std::uint16_t command) {
+  switch (static_cast<nbd::Command>(command)) {
+    case nbd::Command::read: return engine::ClientOp::read;
+    case nbd::Command::write: return engine::ClientOp::write;
+    case nbd::Command::flush: return engine::ClientOp::flush;
+    case nbd::Command::write_zeroes: return engine::ClientOp::write_zeroes;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+EngineProcess::EngineProcess(Machine& machine, agent::ProcessSpec spec, int pid)
+    : BlockProcess(machine, std::move(spec), pid) {}
+
+EngineProcess::~EngineProcess() = default;
+
+void EngineProcess::begin() {
+  config_.volume = option("--volume");
+  config_.epoch = number_of(option("--epoch"));
+  config_.engine = option("--engine-id");
+  config_.generation = number_of(option("--generation"));
+  config_.export_id = option("--export-id");
+  config_.fresh_export_id = fmt::format("{}-{}", config_.volume, config_.epoch);
+  config_.max_operations = 8 * 1024;
+  for (const std::string& word : spec_.arguments)
+    if (word == "--unproven") config_.in_sync = engine::InSync::highest_generation;
+  const auto token = machine_.files.find(option("--token-file"));
+  if (token != machine_.files.end()) config_.token = token->second.substr(0, token->second.find('\n'));
+  for (const std::string& text : options("--replica")) {
+    auto member = engine::parse_member(text);
+    if (!member) continue;
+    addresses_[member->name] = member->address;
+    config_.members.push_back(*std::move(member));
+  }
+  if (config_.members.empty() || token == machine_.files.end()) return end({1, std::nullopt});
+  engine_ = std::make_unique<engine::Engine>(config_, pool_);
+  control_ = std::make_unique<engine::Control>(config_, *engine_, driver());
+  ++context().counts.engine_starts;
+  context().trace(machine_.name(), "process",
+                  fmt::format("engine of {} starts with epoch {}", config_.volume, config_.epoch));
+  listen();
+  step(engine::Started{});
+}
+
+engine::Control::Driver EngineProcess::driver() {
+  engine::Control::Driver driver;
+  driver.step = [this](engine::Event event) { step(std::move(event)); };
+  driver.publish = [this](std::string_view event, const Json& data) { publish(event, data); };
+  driver.know_address = [this](const std::string& member, const std::string& address) -> Result<void> {
+    addresses_[member] = address;
+    return {};
+  };
+  driver.connections = [this] { return clients_.size(); };
+  driver.timestamp = [this] {
+    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(context().scheduler.now().since_start);
+    return format_timestamp(WallTime{std::chrono::seconds(1'700'000'000) + now + machine_.wall_offset()});
+  };
+  return driver;
+}
+
+void EngineProcess::control(const std::string& op, const Json& arguments,
+                            std::function<void(Result<Json>)> answer) {
+  if (control_ == nullptr) return answer(make_error(Errc::unavailable, "the process has ended"));
+  control_->call(op, arguments, std::move(answer));
+}
+
+void EngineProcess::terminate() {
+  if (control_ == nullptr) return;
+  const bool again = std::exchange(asked_to_end_, true);
+  control_->command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
+}
+
+EngineSight EngineProcess::sight() const {
+  EngineSight sight;
+  sight.node = machine_.name();
+  sight.boot_id = machine_.boot_id();
+  sight.volume = config_.volume;
+  sight.engine = config_.engine;
+  sight.epoch = config_.epoch;
+  sight.pid = pid_;
+  sight.paused = is_paused();
+  sight.serving = is_serving();
+  sight.clients = clients_.size();
+  sight.core = engine_.get();
+  return sight;
+}
+
+void EngineProcess::step(engine::Event event) {
+  if (engine_ == nullptr) return;
+  events_.push_back(std::move(event));
+  if (std::exchange(stepping_, true)) return;
+  const auto self = shared_from_this();
+  context().changed.engines = true;
+  while (!events_.empty() && engine_ != nullptr) {
+    engine::Event next = std::move(events_.front());
+    events_.pop_front();
+    engine::Actions actions;
+    engine_->step(std::move(next), context().scheduler.now().since_start, actions);
+    for (engine::Action& action : actions) perform(action);
+  }
+  stepping_ = false;
+  if (engine_ != nullptr) arm();
+}
+
+void EngineProcess::arm() {
+  const auto wake = engine_->next_wake();
+  if (!wake || (armed_ && *armed_ <= *wake)) return;
+  armed_ = *wake;
+  context().scheduler.cancel(timer_);
+  timer_ = context().scheduler.at(TimePoint{*wake}, [self = shared_from_this(), this] {
+    deliver([this] {
+      armed_.reset();
+      step(engine::Tick{});
+    });
+  });
+}
+
+void EngineProcess::perform(engine::Action& action) {
+  if (auto* connect = std::get_if<engine::Connect>(&action)) return this->connect(*connect);
+  if (auto* send = std::get_if<engine::SendPeer>(&action)) return this->send(*send);
+  if (auto* cut = std::get_if<engine::Disconnect>(&action)) return disconnect(cut->member);
+  if (auto* reply = std::get_if<engine::ReplyClient>(&action)) return this->reply(std::move(reply->reply));
+  if (auto* exit = std::get_if<engine::Exit>(&action)) return this->exit(*exit);
+  if (auto* propose = std::get_if<engine::Propose>(&action)) {
+    context().trace(machine_.name(), "grant",
+                    fmt::format("engine of {} epoch {} proposes generation {}: {}", config_.volume, config_.epoch,
+                                propose->next.generation, propose->reason));
+    return control_->perform(*propose);
+  }
+  if (auto* serve = std::get_if<engine::Serve>(&action)) {
+    serving_ = *serve;
+    output += "ready unix\n";
+    context().trace(machine_.name(), "grant",
+                    fmt::format("engine of {} epoch {} serves {}", config_.volume, config_.epoch, serve->export_id));
+    if (context().on_serve) context().on_serve(sight(), *serve);
+    return control_->perform(*serve);
+  }
+  if (std::holds_alternative<engine::EndSessions>(action)) {
+    for (const auto& [id, wire] : std::exchange(clients_, {})) {
+      if (!std::exchange(wire->open, false)) continue;
+      wire->last_to_device = std::max(wire->last_to_device, context().scheduler.now() + 100us);
+      context().scheduler.at(wire->last_to_device, [wire = wire] {
+        if (const auto device = wire->device.lock()) device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+      });
+    }
+    return;
+  }
+  if (auto* done = std::get_if<engine::CommandDone>(&action)) return control_->perform(*done);
+  if (auto* note = std::get_if<engine::Note>(&action))
+    context().trace(machine_.name(), "note", fmt::format("engine of {}: {}", config_.volume, note->text));
+}
+
+void EngineProcess::connect(engine::Connect& action) {
+  auto wire = std::make_shared<PeerWire>();
+  wire->engine = std::static_pointer_cast<EngineProcess>(shared_from_this());
+  wire->member = action.member;
+  wire->session = action.hello.session;
+  wire->engine_machine = machine_.id();
+  wires_[action.member] = wire;
+  std::string address = addresses_[engine_->member(action.member).name];
+  if (address.starts_with("tcp:")) address = address.substr(4);
+  const auto replica = machine_.find_replica(address);
+  Context& world = context();
+  if (replica == nullptr)
+    return tell_engine_end(world, wire, block::PeerRefusal::none, "connection refused",
+                           world.scheduler.between(300us, 3ms));
+  wire->replica = replica;
+  wire->replica_machine = replica->machine().id();
+  // The handshake needs both ways.
+  if (!world.network.reaches(wire->replica_machine, wire->engine_machine)) return break_wire(world, wire);
+  to_replica(world, wire, [wire, hello = std::move(action.hello)](ReplicaProcess& process) {
+    process.hello(wire, hello);
+  });
+}
+
+void EngineProcess::send(engine::SendPeer& action) {
+  const auto found = wires_.find(action.member);
+  if (found == wires_.end() || !found->second->engine_open) return;
+  const PeerWirePtr wire = found->second;
+  if (action.request.op == block::PeerOp::disconnect) {
+    wires_.erase(found);
+    wire->engine_open = false;
+    to_replica(context(), wire, [wire](ReplicaProcess& process) { process.closed(wire); });
+    return;
+  }
+  to_replica(context(), wire,
+             [wire, request = std::move(action.request), payload = std::move(action.payload)](
+                 ReplicaProcess& process) { process.request(wire, request, payload); });
+}
+
+void EngineProcess::disconnect(engine::MemberIndex member) {
+  auto node = wires_.extract(member);
+  if (node.empty()) return;
+  const PeerWirePtr wire = node.mapped();
+  wire->engine_open = false;
+  to_replica(context(), wire, [wire](ReplicaProcess& process) { process.closed(wire); });
+}
+
+void EngineProcess::exit(const engine::Exit& action) {
+  exiting_ = true;
+  last_words = action.message;
+  control_->perform(action);
+  const int code = exit_code(action.reason);
+  deliver_later(context().scheduler.between(1ms, 20ms), [this, code] { end({code, std::nullopt}); });
+}
+
+void EngineProcess::drop_core() {
+  context().scheduler.cancel(timer_);
+  engine_.reset();
+  control_.reset();
+  for (auto& [member, wire] : std::exchange(wires_, {})) {
+    wire->engine_open = false;
+    // The kernel closes the connection, if the machine still has power.
+    if (machine_.is_up()) {
+      to_replica(context(), wire, [wire = wire](ReplicaProcess& process) { process.closed(wire); });
+    } else {
+      break_wire(context(), wire);
+    }
+  }
+  for (const auto& [id, wire] : std::exchange(clients_, {})) {
+    if (!std::exchange(wire->open, false)) continue;
+    context().scheduler.after(100us, [wire = wire] {
+      if (const auto device = wire->device.lock()) device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+    });
+  }
+}
+
+std::optional<nbd::RemoteExport> EngineProcess::open(const NbdWirePtr& wire) {
+  if (!is_serving()) return std::nullopt;
+  wire->connection = next_client_++;
+  clients_[wire->connection] = wire;
+  nbd::RemoteExport remote;
+  remote.size = serving_->size;
+  remote.flags = nbd::kHasFlags | nbd::kSendFlush | nbd::kSendFua | nbd::kSendTrim | nbd::kSendWriteZeroes;
+  remote.export_id = serving_->export_id;
+  return remote;
+}
+
+void EngineProcess::request(const NbdWirePtr& wire, nbd::ClientRequest request) {
+  if (!wire->open) return;
+  const auto op = op_of(request.command);
+  engine::ClientRequest out;
+  out.connection = wire->connection;
+  out.cookie = request.id;
+  out.op = op.value_or(engine::ClientOp::read);
+  out.fua = (request.flags & nbd::kFlagFua) != 0;
+  out.offset = request.offset;
+  out.length = request.length;
+  out.payload = std::move(request.payload);
+  step(engine::ClientRequested{std::move(out)});
+}
+
+void EngineProcess::closed(const NbdWirePtr& wire) {
+  wire->open = false;
+  if (clients_.erase(wire->connection) != 0) step(engine::ClientClosed{wire->connection});
+}
+
+void EngineProcess::reply(engine::ClientReply reply) {
+  const auto found = clients_.find(reply.connection);
+  if (found == clients_.end()) return;
+  const NbdWirePtr wire = found->second;
+  nbd::ClientReply out;
+  out.id = reply.cookie;
+  out.error = reply.error;
+  out.data = std::move(reply.payload);
+  wire->last_to_device =
+      std::max(wire->last_to_device, context().scheduler.now() + context().network.delay(machine_.id(), machine_.id()));
+  context().scheduler.at(wire->last_to_device, [wire, out, epoch = config_.epoch] {
+    if (const auto device = wire->device.lock())
+      device->deliver([wire, out, epoch, raw = device.get()] { raw->replied(wire, out, epoch); });
+  });
+}
+
+}  // namespace moor::sim

@@ -1,0 +1,31 @@
+// Those who create volumes and add and remove tickets: a client of the API with an administrator's rights, on a
+// machine that never fails. Each wish is tried until it is granted or makes no sense any more.
+#pragma once
+
+#include "sim/registry_link.h"
+#include "sim/schedule.h"
+
+namespace moor::sim {
+
+class People {
+ public:
+  People(Context& context, RegistryLink::Servers& servers);
+  ~People();
+  void wish(const Wish& wish, std::uint64_t volume_bytes);
+  std::size_t under_way() const { return group_.running(); }
+
+ private:
+  Task<Result<void>> create(std::string volume, std::uint64_t bytes, std::uint32_t replicas);
+  Task<Result<void>> remove(std::string volume);
+  Task<Result<void>> patch(std::string volume, std::string ticket, std::optional<Json> value);
+
+  std::chrono::microseconds wall_offset_{0};
+  SimProcess process_;
+  Caller caller_;
+  RegistryLink registry_;
+  TaskGroup group_;
+};
+
+std::string volume_name(std::uint32_t number);
+
+}  // namespace moor::sim

@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include "block/core/replica_report.h"
+#include "sim/machine.h"
+#include "sim/wire.h"
+
+namespace moor::sim {
+
+using namespace std::chrono_literals;
+
+ReplicaProcess::ReplicaProcess(Machine& machine, agent::ProcessSpec spec, int pid)
+    : BlockProcess(machine, std::move(spec), pid) {}
+
+ReplicaProcess::~ReplicaProcess() = default;
+
+void ReplicaProcess::begin() {
+  const auto found = machine_.directories.find(directory());
+  if (found == machine_.directories.end()) {
+    last_words = directory() + " is missing";
+    return end({1, std::nullopt});
+  }
+  found->second.replica = spec_.record.get_string("name").value_or("");
+  disk_ = found->second.disk.get();
+  replica_ = std::make_unique<block::Replica>(*disk_, pool_, static_cast<block::ReplicaSink&>(*this));
+  replica_->open();
+  run();
+}
+
+void ReplicaProcess::opened(const Result<void>& outcome) {
+  // The sink may not call back into the replica, and ending would destroy it.
+  deliver_later(10us, [this, outcome] {
+    if (!outcome) {
+      last_words = outcome.error().message;
+      context().trace(machine_.name(), "process", spec_.key + " cannot open: " + last_words);
+      return end({1, std::nullopt});
+    }
+    open_ = true;
+    const std::string listen_at = option("--listen");
+    const std::string wanted = listen_at.substr(listen_at.rfind(':') + 1);
+    port_ = wanted == "0" ? machine_.next_port++ : std::atoi(wanted.c_str());
+    output += fmt::format("ready tcp:{}:{}\n", machine_.address(), port_);
+    machine_.outputs[spec_.key] = output;
+    listen();
+    context().changed.processes = true;
+  });
+}
+
+void ReplicaProcess::run() {
+  if (replica_ == nullptr) return;
+  replica_->run();
+  context().changed.replicas = true;
+  if (open_) {
+    Directory& directory = machine_.directories.at(this->directory());
+    directory.floor = replica_->store().meta().floor;
+    directory.generation = replica_->store().meta().generation;
+  }
+  pump();
+}
+
+// One command of the disk per event: a crash can come between any two.
+void ReplicaProcess::pump() {
+  if (pumping_ || disk_ == nullptr || disk_->idle()) return;
+  pumping_ = true;
+  const Duration delay = machine_.slow_disk ? context().scheduler.between(1ms, 300ms)
+                                            : context().scheduler.between(10us, 150us);
+  deliver_later(delay, [this] {
+    pumping_ = false;
+    if (disk_ == nullptr) return;
+    const CrashPoints::Verdict verdict =
+        context().crash_points.is_quiet()
+            ? context().crash_points.reach({})
+            : context().crash_points.reach({fmt::format("replica {} on {}", spec_.key, machine_.name()), "disk"});
+    if (verdict.when == CrashWhen::before) return verdict.power ? machine_.lose_power() : kill(9);
+    const bool moved = disk_->step();
+    if (verdict.when == CrashWhen::after) return verdict.power ? machine_.lose_power() : kill(9);
+    if (moved) run();
+  });
+}
+
+void ReplicaProcess::control(const std::string& op, const Json&, std::function<void(Result<Json>)> answer) {
+  if (replica_ == nullptr) return answer(make_error(Errc::unavailable, "the process has ended"));
+  if (op == "status") return answer(block::replica_status(*replica_));
+  if (op == "snapshot.list") return answer(block::replica_snapshots(*replica_));
+  if (op != "shutdown") return answer(make_error(Errc::unsupported, op));
+  answer(Json::object());
+  terminate();
+}
+
+void ReplicaProcess::terminate() {
+  if (replica_ == nullptr) return;
+  if (!open_) return end({1, std::nullopt});
+  replica_->stop();
+  run();
+}
+
+void ReplicaProcess::stopped(const Result<void>& outcome) {
+  const int code = outcome ? 0 : 1;
+  if (!outcome) last_words = outcome.error().message;
+  deliver_later(1ms, [this, code] { end({code, std::nullopt}); });
+}
+
+void ReplicaProcess::drop_core() {
+  if (disk_ != nullptr) disk_->process_crash();
+  disk_ = nullptr;
+  replica_.reset();
+  for (auto& [peer, wire] : std::exchange(peers_, {})) {
+    wire->replica_open = false;
+    if (machine_.is_up() && context().network.reaches(wire->replica_machine, wire->engine_machine)) {
+      tell_engine_end(context(), wire, block::PeerRefusal::none, "connection reset",
+                      context().network.delay(wire->replica_machine, wire->engine_machine));
+    } else {
+      break_wire(context(), wire);
+    }
+  }
+}
+
+void ReplicaProcess::hello(const PeerWirePtr& wire, block::Hello hello) {
+  if (!open_) {
+    return tell_engine_end(context(), wire, block::PeerRefusal::none, "connection refused", 500us);
+  }
+  wire->peer = next_peer_++;
+  wire->replica_open = true;
+  peers_[wire->peer] = wire;
+  replica_->hello(wire->peer, std::move(hello));
+  run();
+}
+
+void ReplicaProcess::request(const PeerWirePtr& wire, block::PeerRequest request, block::Slice payload) {
+  if (!wire->replica_open) return;
+  replica_->request(wire->peer, std::move(request), std::move(payload));
+  run();
+}
+
+void ReplicaProcess::closed(const PeerWirePtr& wire) {
+  if (!std::exchange(wire->replica_open, false)) return;
+  peers_.erase(wire->peer);
+  replica_->closed(wire->peer);
+  run();
+}
+
+void ReplicaProcess::accept(block::PeerId peer, const block::HelloAnswer& answer) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  const PeerWirePtr wire = found->second;
+  to_engine(context(), wire, [wire, answer](EngineProcess& engine) {
+    wire->answered = true;
+    engine.step(block::engine::PeerConnected{wire->member, wire->session, answer});
+  });
+}
+
+void ReplicaProcess::refuse(block::PeerId peer, block::PeerRefusal reason, const std::string& why) {
+  auto node = peers_.extract(peer);
+  if (node.empty()) return;
+  node.mapped()->replica_open = false;
+  tell_engine_end(context(), node.mapped(), reason, why,
+                  context().network.delay(node.mapped()->replica_machine, node.mapped()->engine_machine));
+}
+
+void ReplicaProcess::reply(block::PeerId peer, block::PeerReply reply, block::Slice data) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  const PeerWirePtr wire = found->second;
+  to_engine(context(), wire, [wire, reply = std::move(reply), data = std::move(data)](EngineProcess& engine) {
+    engine.step(block::engine::PeerReplied{wire->member, wire->session, reply, data});
+  });
+}
+
+void ReplicaProcess::close(block::PeerId peer, block::PeerRefusal reason, const std::string& why) {
+  auto node = peers_.extract(peer);
+  if (node.empty()) return;
+  const PeerWirePtr wire = node.mapped();
+  wire->replica_open = false;
+  if (!context().network.reaches(wire->replica_machine, wire->engine_machine)) return break_wire(context(), wire);
+  // The last word may be lost with the connection.
+  const bool heard = context().scheduler.random().chance(3, 4);
+  tell_engine_end(context(), wire, heard ? reason : block::PeerRefusal::none, why,
+                  context().network.delay(wire->replica_machine, wire->engine_machine));
+}
+
+}  // namespace moor::sim

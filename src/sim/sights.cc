@@ -1,0 +1,137 @@
+// What checkers see of a cluster.
+#include "block/core/replica_store.h"
+#include "registry/keys.h"
+#include "sim/cluster.h"
+
+namespace moor::sim {
+
+std::vector<NodeSight> Cluster::nodes() const {
+  std::vector<NodeSight> found;
+  for (const auto& machine : machines)
+    found.push_back({machine->name(), machine->boot_id(), machine->is_up(), machine->agent_is_up(),
+                     context.network.is_cut(machine->id())});
+  return found;
+}
+
+std::vector<ServerSight> Cluster::servers_seen() const {
+  std::vector<ServerSight> found;
+  for (const auto& server : machines_of_servers)
+    found.push_back({server->name(), server->is_up(), server->is_paused(), server->is_leading()});
+  return found;
+}
+
+std::vector<EngineSight> Cluster::engines() const {
+  std::vector<EngineSight> found;
+  for (const auto& process : living())
+    if (const auto engine = std::dynamic_pointer_cast<EngineProcess>(process); engine && engine->core() != nullptr)
+      found.push_back(engine->sight());
+  return found;
+}
+
+std::vector<ReplicaSight> Cluster::replicas() const {
+  std::vector<ReplicaSight> found;
+  for (const auto& machine : machines) {
+    for (const auto& [path, directory] : machine->directories) {
+      ReplicaSight sight;
+      sight.node = machine->name();
+      sight.directory = path;
+      sight.volume = directory.volume;
+      sight.name = directory.replica;
+      sight.disk = directory.disk.get();
+      sight.floor = directory.floor;
+      sight.generation = directory.generation;
+      for (const auto& [key, process] : machine->processes) {
+        const auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
+        if (replica == nullptr || !replica->is_alive() || replica->directory() != path) continue;
+        sight.pid = replica->pid();
+        sight.open = replica->is_open();
+        sight.core = replica->core();
+      }
+      found.push_back(std::move(sight));
+    }
+  }
+  return found;
+}
+
+std::vector<DeviceSight> Cluster::devices() const {
+  std::vector<DeviceSight> found;
+  for (const auto& process : living()) {
+    const auto device = std::dynamic_pointer_cast<DeviceProcess>(process);
+    if (device == nullptr) continue;
+    found.push_back({process->machine().name(),
+                     std::string(device->spec().record.get_string("volume").value_or("")), device->link(),
+                     device->pid(), device->users().size(), &device->core()});
+  }
+  return found;
+}
+
+JsonPtr Cluster::find(const model::KindInfo& kind, std::string_view space, std::string_view name) const {
+  const auto& objects = disk().objects();
+  const auto found = objects.find(registry::key_of(kind, space, name));
+  return found == objects.end() ? nullptr : found->second.second;
+}
+
+void Cluster::for_each(const model::KindInfo& kind, const std::function<void(const JsonPtr&)>& visit) const {
+  const std::string prefix = registry::prefix_of(kind, "");
+  const auto& objects = disk().objects();
+  for (auto at = objects.lower_bound(prefix); at != objects.end() && at->first.starts_with(prefix); ++at)
+    if (at->second.second != nullptr) visit(at->second.second);
+}
+
+namespace {
+
+struct Silent final : block::ReplicaSink {
+  void opened(const Result<void>& outcome) override { open = outcome.ok(); }
+  void accept(block::PeerId, const block::HelloAnswer& answer) override { size = answer.size; }
+  void refuse(block::PeerId, block::PeerRefusal, const std::string&) override {}
+  void reply(block::PeerId, block::PeerReply reply, block::Slice data) override {
+    if (reply.error != 0) return;
+    bytes.insert(bytes.end(), data.data(), data.data() + data.size());
+  }
+  void close(block::PeerId, block::PeerRefusal, const std::string&) override {}
+  void stopped(const Result<void>&) override {}
+  bool open = false;
+  std::uint64_t size = 0;
+  std::vector<std::byte> bytes;
+};
+
+}  // namespace
+
+// A copy of the disk, a replica of its own on it, and an engine that is above everything.
+std::optional<std::vector<std::byte>> Cluster::bytes_of(const ReplicaSight& replica) const {
+  const auto copy = replica.disk->clone(1);
+  const auto raw = copy->exists("volume.meta") ? copy->get("volume.meta") : std::vector<std::byte>();
+  const auto meta = block::decode_meta(raw);
+  if (!meta) return std::nullopt;
+  block::BufferPool pool;
+  Silent sink;
+  auto core = std::make_unique<block::Replica>(*copy, pool, sink);
+  const auto drain = [&] {
+    do {
+      core->run();
+    } while (copy->step());
+    core->run();
+  };
+  core->open();
+  drain();
+  if (sink.open) {
+    core->hello(1, {meta->volume, meta->floor.epoch + 1'000'000, "checker", 1, block::HelloMode::active, meta->token});
+    drain();
+    constexpr std::uint32_t kPiece = 1u << 20;
+    for (std::uint64_t at = 0; at < meta->size; at += kPiece) {
+      block::PeerRequest read;
+      read.id = at + 1;
+      read.op = block::PeerOp::read;
+      read.offset = at;
+      read.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(kPiece, meta->size - at));
+      core->request(1, read);
+      drain();
+    }
+  }
+  copy->process_crash();
+  core.reset();
+  if (!sink.open || sink.bytes.size() != meta->size) return std::nullopt;
+  return std::move(sink.bytes);
+}
+
+}  // namespace moor::sim

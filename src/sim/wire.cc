@@ -1,0 +1,92 @@
+#include "sim/wire.h"
+
+namespace moor::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// A packet that is lost is sent again: later, not never.
+Duration travel(Context& context, MachineId from, MachineId to) {
+  Duration delay = context.network.delay(from, to);
+  if (context.network.is_lost(from, to, Network::Role::request))
+    delay += context.scheduler.between(200ms, 3s);
+  return delay;
+}
+
+}  // namespace
+
+void tell_engine_end(Context& context, const PeerWirePtr& wire, block::PeerRefusal reason,
+                     const std::string& message, Duration after) {
+  wire->last_to_engine = std::max(wire->last_to_engine, context.scheduler.now() + after);
+  context.scheduler.at(wire->last_to_engine, [wire, reason, message] {
+    const auto engine = wire->engine.lock();
+    if (engine == nullptr || !wire->engine_open) return;
+    engine->deliver([wire, reason, message, raw = engine.get()] {
+      if (!std::exchange(wire->engine_open, false)) return;
+      if (wire->answered) {
+        raw->step(block::engine::PeerLost{wire->member, wire->session, reason, message});
+      } else {
+        raw->step(block::engine::PeerRefused{wire->member, wire->session, reason, message});
+      }
+    });
+  });
+}
+
+void break_wire(Context& context, const PeerWirePtr& wire) {
+  if (std::exchange(wire->broken, true)) return;
+  tell_engine_end(context, wire, block::PeerRefusal::none, "connection timed out",
+                  context.scheduler.between(500ms, 30s));
+  context.scheduler.after(context.scheduler.between(500ms, 60s), [wire] {
+    const auto replica = wire->replica.lock();
+    if (replica != nullptr) replica->deliver([wire, raw = replica.get()] { raw->closed(wire); });
+  });
+}
+
+bool to_replica(Context& context, const PeerWirePtr& wire, std::function<void(ReplicaProcess&)> deliver) {
+  if (wire->broken) return false;
+  ++context.counts.messages;
+  if (!context.network.reaches(wire->engine_machine, wire->replica_machine)) {
+    ++context.counts.messages_lost;
+    break_wire(context, wire);
+    return false;
+  }
+  const Duration delay = travel(context, wire->engine_machine, wire->replica_machine);
+  wire->last_to_replica = std::max(wire->last_to_replica, context.scheduler.now() + delay);
+  context.scheduler.at(wire->last_to_replica, [&context, wire, deliver = std::move(deliver)] {
+    const auto replica = wire->replica.lock();
+    if (wire->broken || replica == nullptr) return;
+    if (!context.network.reaches(wire->engine_machine, wire->replica_machine)) {
+      ++context.counts.messages_lost;
+      return break_wire(context, wire);
+    }
+    replica->deliver([deliver, raw = replica.get()] { deliver(*raw); });
+  });
+  return true;
+}
+
+bool to_engine(Context& context, const PeerWirePtr& wire, std::function<void(EngineProcess&)> deliver) {
+  if (wire->broken || !wire->engine_open) return false;
+  ++context.counts.messages;
+  if (!context.network.reaches(wire->replica_machine, wire->engine_machine)) {
+    ++context.counts.messages_lost;
+    break_wire(context, wire);
+    return false;
+  }
+  const Duration delay = travel(context, wire->replica_machine, wire->engine_machine);
+  wire->last_to_engine = std::max(wire->last_to_engine, context.scheduler.now() + delay);
+  context.scheduler.at(wire->last_to_engine, [&context, wire, deliver = std::move(deliver)] {
+    const auto engine = wire->engine.lock();
+    if (wire->broken || engine == nullptr || !wire->engine_open) return;
+    if (!context.network.reaches(wire->replica_machine, wire->engine_machine)) {
+      ++context.counts.messages_lost;
+      return break_wire(context, wire);
+    }
+    engine->deliver([wire, deliver, raw = engine.get()] {
+      if (wire->engine_open) deliver(*raw);
+    });
+  });
+  return true;
+}
+
+}  // namespace moor::sim
