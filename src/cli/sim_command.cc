@@ -5,7 +5,9 @@
 #include <charconv>
 #include <fstream>
 
+#include "base/plants.h"
 #include "sim/runner.h"
+#include "sim/sweep.h"
 
 namespace moor::cli {
 namespace {
@@ -22,6 +24,10 @@ struct SimWords {
   std::string html;
   std::uint32_t jobs = 1;
   bool each = false;
+  std::string plant;
+  bool sweep = false;
+  std::uint64_t stride = 1;
+  std::uint64_t points = 0;
 };
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
@@ -29,7 +35,8 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::strin
   std::uint64_t last = 0;
   const char* end = text.data() + text.size();
   const auto one = std::from_chars(text.data(), end, first);
-  if (one.ec != std::errc() || end - one.ptr < 3 || one.ptr[0] != '.' || one.ptr[1] != '.') return std::nullopt;
+  if (one.ec != std::errc() || end - one.ptr < 3 || one.ptr[0] != '.' || one.ptr[1] != '.')
+    return std::nullopt;
   const auto two = std::from_chars(one.ptr + 2, end, last);
   if (two.ec != std::errc() || two.ptr != end || last < first) return std::nullopt;
   return std::pair(first, last);
@@ -45,7 +52,8 @@ sim::RunOptions options_of(const SimWords& words) {
   if (words.servers > 0) options.world.servers = static_cast<std::uint32_t>(words.servers);
   options.world.swarm = !words.no_swarm;
   if (words.hours > 0)
-    options.world.faults = std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
+    options.world.faults =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
   return options;
 }
 
@@ -68,8 +76,30 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
   return outcome.violation ? 1 : 0;
 }
 
+int run_sweep(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
+  sim::SweepOptions sweep;
+  sweep.world = sim::options_of(options, words.seed);
+  if (words.hours > 0) sweep.world.faults = options.world.faults;
+  sweep.stride = std::max<std::uint64_t>(1, words.stride);
+  sweep.most = words.points;
+  const sim::SweepResult result = sim::sweep(sweep, [&](const sim::SweepRun& run) {
+    if (!run.failure.empty()) streams.err(fmt::format("seed {}: {}\n", words.seed, sim::describe(run)));
+  });
+  if (!result.baseline.empty())
+    streams.err(
+        fmt::format("seed {} fails without any crash of the sweep: {}\n", words.seed, result.baseline));
+  streams.out(fmt::format("seed {}: {} crash points, {} runs, {} failures\n", words.seed, result.points,
+                          result.runs, result.failed.size()));
+  return result.failed.empty() && result.baseline.empty() ? 0 : 1;
+}
+
 int run_sim(const SimWords& words, const Streams& streams) {
   sim::RunOptions options = options_of(words);
+  if (const auto selected = plant::select(words.plant); !selected) {
+    streams.err(fmt::format("moor sim: {}\n", selected.error().message));
+    return static_cast<int>(ExitCode::usage);
+  }
+  if (words.sweep) return run_sweep(options, words, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
   if (!range) {
@@ -88,7 +118,8 @@ int run_sim(const SimWords& words, const Streams& streams) {
 }  // namespace
 
 void add_sim(CLI::App& app, CommandLine& line) {
-  CLI::App& command = *app.add_subcommand("sim", "Run whole clusters in simulation, with faults, and check them");
+  CLI::App& command =
+      *app.add_subcommand("sim", "Run whole clusters in simulation, with faults, and check them");
   command.footer(
       "Examples:\n"
       "  moor sim --seeds 1..1000 --jobs 2\n"
@@ -96,7 +127,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
       "  moor sim --seed 7 --nodes 10 --volumes 100 --servers 3 --hours 1 --html run.html\n"
       "Each seed chooses its cluster and its faults unless you say how many nodes, volumes or servers. The\n"
       "same seed gives the same hash on every machine. A failure prints the rule that was broken and the\n"
-      "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did not.\n");
+      "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did "
+      "not.\n");
   const auto words = std::make_shared<SimWords>();  // shared by the options and the run after parsing
   command.add_option("--seed", words->seed, "One seed")->default_val(1);
   command.add_option("--seeds", words->seeds, "Many: A..B");
@@ -109,9 +141,15 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--html", words->html, "Write a timeline page");
   command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
-  command.callback([words, &line] {
-    line.local = [words](const Streams& streams) { return run_sim(*words, streams); };
-  });
+  command.add_option("--plant", words->plant,
+                     "Make one planted mistake (builds with MOOR_PLANTS only; base/plants.def)");
+  command.add_flag("--sweep", words->sweep,
+                   "Crash before and after every durable write and external call of the seed");
+  command.add_option("--stride", words->stride, "With --sweep: every so many points")->capture_default_str();
+  command.add_option("--points", words->points, "With --sweep: points at most; 0: all")
+      ->capture_default_str();
+  command.callback(
+      [words, &line] { line.local = [words](const Streams& streams) { return run_sim(*words, streams); }; });
 }
 
 }  // namespace moor::cli

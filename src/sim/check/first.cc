@@ -36,7 +36,8 @@ class AcknowledgedDataStays final : public Checker {
       const auto volume = reality.get<lh::Volume>("longhorn-system", name);
       const auto grant = reality.get<Grant>("longhorn-system", name);
       // While it is attached the bytes are under way; its clients read them.
-      if (!volume || !grant || grant->spec.active || volume->status.state != lh::VolumeState::detached) continue;
+      if (!volume || !grant || grant->spec.active || volume->status.state != lh::VolumeState::detached)
+        continue;
       compare(reality, history, *grant);
     }
   }
@@ -51,20 +52,22 @@ class AcknowledgedDataStays final : public Checker {
       if (mode == grant.spec.members.end() || mode->second != MemberMode::rw) continue;
       const auto bytes = reality.bytes_of(replica);
       if (!bytes)
-        return violated(fmt::format("{} on {} is RW in the Grant and cannot be opened", replica.name, replica.node));
+        return violated(
+            fmt::format("{} on {} is RW in the Grant and cannot be opened", replica.name, replica.node));
       for (std::size_t i = 0; i < history.slots.size(); ++i) {
         std::uint64_t value = 0;
         std::memcpy(&value, bytes->data() + history.offsets[i], sizeof value);
         if (history.slots[i].allows(value)) continue;
         return violated(fmt::format("sector {} of {} is {} on {} ({}); what it may hold is{}",
-                                    history.offsets[i] / 512, history.volume, value, replica.name, replica.node,
-                                    history.slots[i].describe()));
+                                    history.offsets[i] / 512, history.volume, value, replica.name,
+                                    replica.node, history.slots[i].describe()));
       }
       if (first.empty()) {
         first = replica.name;
         reference = *bytes;
       } else if (*bytes != reference) {
-        return violated(fmt::format("{} and {} of {} are both RW and differ", first, replica.name, history.volume));
+        return violated(
+            fmt::format("{} and {} of {} are both RW and differ", first, replica.name, history.volume));
       }
     }
   }
@@ -90,8 +93,8 @@ class EpochsOnlyGrow final : public Checker {
     for (const ReplicaSight& replica : reality.replicas()) {
       auto& known = floors_[replica.node + replica.directory + replica.name];
       if (replica.floor.epoch < known)
-        violated(fmt::format("the floor of {} on {} goes from epoch {} down to {}", replica.name, replica.node, known,
-                             replica.floor.epoch));
+        violated(fmt::format("the floor of {} on {} goes from epoch {} down to {}", replica.name,
+                             replica.node, known, replica.floor.epoch));
       known = std::max(known, replica.floor.epoch);
     }
   }
@@ -110,7 +113,8 @@ class AnEpochHasOneEngine final : public Checker {
       const std::string who = fmt::format("{} pid {}", engine.node, engine.pid);
       const auto [place, fresh] = owners_.emplace(key, who);
       if (!fresh && place->second != who)
-        violated(fmt::format("epoch {} of {} is used by {} and by {}", engine.epoch, engine.volume, place->second, who));
+        violated(fmt::format("epoch {} of {} is used by {} and by {}", engine.epoch, engine.volume,
+                             place->second, who));
     }
   }
 
@@ -130,8 +134,8 @@ class OneNodeIsGranted final : public Checker {
       const auto& old = *before->spec.active;
       const auto& now = *after->spec.active;
       if (old.node != now.node && !after->spec.standby && !before->spec.standby)
-        violated(fmt::format("the Grant of {} goes from {} (epoch {}) to {} (epoch {}) without a release", change.name,
-                             old.node, old.epoch, now.node, now.epoch));
+        violated(fmt::format("the Grant of {} goes from {} (epoch {}) to {} (epoch {}) without a release",
+                             change.name, old.node, old.epoch, now.node, now.epoch));
       if (old.epoch == now.epoch && (old.node != now.node || old.incarnation != now.incarnation))
         violated(fmt::format("epoch {} of {} is given to a second holder", now.epoch, change.name));
     }
@@ -156,7 +160,8 @@ class CurrentNodeMeansAttached final : public Checker {
         violated(fmt::format("{} says that it is attached to {}, and the Grant names {}", change.name, is,
                              holder.empty() ? "nobody" : holder));
       if (is.empty() && !holder.empty())
-        violated(fmt::format("{} says that it is detached, and the Grant still names {}", change.name, holder));
+        violated(
+            fmt::format("{} says that it is detached, and the Grant still names {}", change.name, holder));
       if (!was.empty() && !is.empty())
         violated(fmt::format("the current node of {} goes from {} to {} at once", change.name, was, is));
     }
@@ -173,10 +178,12 @@ class TicketsAreSatisfied final : public Checker {
       std::string waiting;
       for (const auto& [id, ticket] : book.spec.attachment_tickets) {
         const auto status = book.status.attachment_ticket_statuses.find(id);
-        if (status != book.status.attachment_ticket_statuses.end() && status->second.satisfied) satisfied = true;
+        if (status != book.status.attachment_ticket_statuses.end() && status->second.satisfied)
+          satisfied = true;
         std::string blockers;
         if (status != book.status.attachment_ticket_statuses.end())
-          for (const auto& blocker : status->second.blockers) blockers += fmt::format(" {}", to_string(blocker.type));
+          for (const auto& blocker : status->second.blockers)
+            blockers += fmt::format(" {}", to_string(blocker.type));
         waiting += fmt::format(" {} for {}:{};", id, ticket.node_id, blockers);
       }
       if (satisfied) continue;
@@ -198,8 +205,8 @@ class NoTicketMeansDetached final : public Checker {
       if (!volume || volume->status.state == lh::VolumeState::detached ||
           volume->status.state == lh::VolumeState::creating)
         continue;
-      violated(fmt::format("{} has no ticket and is {} on {}", book.metadata.name, to_string(volume->status.state),
-                           volume->status.current_node_id));
+      violated(fmt::format("{} has no ticket and is {} on {}", book.metadata.name,
+                           to_string(volume->status.state), volume->status.current_node_id));
     }
   }
 };
