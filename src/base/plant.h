@@ -33,10 +33,10 @@ inline bool is_on(std::uint64_t number) {
 
 }  // namespace moor::plant
 
-#define MOOR_PLANT(name)                                             \
-  ([]() {                                                            \
-    constexpr std::uint64_t number = ::moor::plant::number_of(name); \
-    return ::moor::plant::is_on(number);                             \
+#define MOOR_PLANT(name)                                                   \
+  ([]() {                                                                  \
+    constexpr std::uint64_t plant_number = ::moor::plant::number_of(name); \
+    return ::moor::plant::is_on(plant_number);                             \
   }())
 
 #else

@@ -23,7 +23,8 @@ void BlockProcess::deliver(Work work) {
 }
 
 void BlockProcess::deliver_later(Duration delay, Work work) {
-  context().scheduler.after(delay, [self = shared_from_this(), work = std::move(work)] { self->deliver(work); });
+  context().scheduler.after(delay,
+                            [self = shared_from_this(), work = std::move(work)] { self->deliver(work); });
 }
 
 void BlockProcess::pause() {

@@ -1,5 +1,5 @@
-// The processes of moorblk on a simulated machine: the cores are the product's, what carries their messages is
-// ours. A process can be paused, can end by itself, be killed, or lose its machine; it outlives the agent.
+// The processes of moorblk on a simulated machine: the cores are the product's, what carries their messages
+// is ours. A process can be paused, can end by itself, be killed, or lose its machine; it outlives the agent.
 #pragma once
 
 #include <deque>
@@ -148,7 +148,6 @@ class EngineProcess final : public BlockProcess {
   void exit(const block::engine::Exit& action);
   void arm();
 
-  block::BufferPool pool_;
   block::engine::Config config_;
   std::unique_ptr<block::engine::Engine> engine_;
   std::unique_ptr<block::engine::Control> control_;
@@ -194,7 +193,6 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   void run();
   void pump();
 
-  block::BufferPool pool_;
   block::SimDisk* disk_ = nullptr;
   std::unique_ptr<block::Replica> replica_;
   std::map<block::PeerId, PeerWirePtr> peers_;
@@ -225,7 +223,7 @@ class DeviceProcess final : public BlockProcess {
   const std::map<std::uint64_t, std::string>& users() const { return users_; }
   void submit(block::bridge::Request request, Answered answered);
   bool has_room() const { return bridge_.has_room(); }
-  block::BufferPool& pool() { return pool_; }
+  block::BufferPool& pool() { return context().pool; }
 
   // From the engine.
   void replied(const NbdWirePtr& wire, block::nbd::ClientReply reply, std::uint64_t epoch);
@@ -242,7 +240,6 @@ class DeviceProcess final : public BlockProcess {
   void finish();
   Json status() const;
 
-  block::BufferPool pool_;
   block::bridge::Bridge bridge_;
   Phase phase_ = Phase::connecting;
   std::string device_;

@@ -1,5 +1,6 @@
-// Calls and streams over the network, as a client sees them: a call is answered, refused at once, cut off or never
-// answered; a stream delivers in order until it breaks. The caller's process can be severed from all of it.
+// Calls and streams over the network, as a client sees them: a call is answered, refused at once, cut off or
+// never answered; a stream delivers in order until it breaks. The caller's process can be severed from all of
+// it.
 #pragma once
 
 #include <deque>
@@ -44,16 +45,18 @@ void hand_over(const std::shared_ptr<Feed<T>>& feed, T item) {
   if (feed->waiter) feed->waiter->set(true);
 }
 
-// The client hears of the end: soon when packets still pass, else when it gives up waiting for a sign of life.
+// The client hears of the end: soon when packets still pass, else when it gives up waiting for a sign of
+// life.
 template <class T>
 void break_feed(Context& context, const std::shared_ptr<Feed<T>>& feed) {
   if (std::exchange(feed->broken, true)) return;
   using namespace std::chrono_literals;
   const bool passes = context.network.reaches(feed->from->machine, feed->to);
-  const Duration after = passes ? context.network.delay(feed->from->machine, feed->to)
-                                : context.scheduler.between(5s, 30s);
+  const Duration after =
+      passes ? context.network.delay(feed->from->machine, feed->to) : context.scheduler.between(5s, 30s);
   const TimePoint when = std::max(feed->last, context.scheduler.now() + after);
-  context.scheduler.at(when, [feed] { hand_over<T>(feed, make_error(Errc::unavailable, "the watch is cut")); });
+  context.scheduler.at(when,
+                       [feed] { hand_over<T>(feed, make_error(Errc::unavailable, "the watch is cut")); });
 }
 
 // False: the stream is of no further use.
@@ -61,7 +64,8 @@ template <class T>
 bool push(Context& context, const std::shared_ptr<Feed<T>>& feed, T item) {
   if (!feed->client_open || feed->broken || !feed->from->open) return false;
   const MachineId from = feed->from->machine;
-  const bool fickle = context.network.weather(feed->to).watch_cuts && context.scheduler.random().chance(1, 20);
+  const bool fickle =
+      context.network.weather(feed->to).watch_cuts && context.scheduler.random().chance(1, 20);
   if (fickle || context.network.is_lost(from, feed->to, Network::Role::request)) {
     break_feed(context, feed);
     return false;
@@ -110,9 +114,8 @@ class Caller {
     Context& context = context_;
     const MachineId here = machine_;
     const auto refuse = [&context, done] {
-      context.scheduler.after(std::chrono::microseconds(300), [done] {
-        done.set(T(make_error(Errc::unavailable, "connection refused")));
-      });
+      context.scheduler.after(std::chrono::microseconds(300),
+                              [done] { done.set(T(make_error(Errc::unavailable, "connection refused"))); });
     };
     if (endpoint == nullptr || !endpoint->open) {
       refuse();

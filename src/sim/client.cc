@@ -29,7 +29,8 @@ void Client::look() {
     return schedule_turn();
   }
   device_.reset();
-  context().scheduler.after(context().scheduler.between(300ms, 1s), [self = shared_from_this()] { self->look(); });
+  context().scheduler.after(context().scheduler.between(300ms, 1s),
+                            [self = shared_from_this()] { self->look(); });
 }
 
 void Client::schedule_turn() {
@@ -54,8 +55,9 @@ void Client::turn() {
     const std::uint64_t dice = random.below(100);
     std::size_t slot = static_cast<std::size_t>(random.below(history_.slots.size()));
     std::size_t count = 1 + static_cast<std::size_t>(random.below(3));
-    while (count > 1 && (slot + count > history_.slots.size() ||
-                         history_.offsets[slot + count - 1] != history_.offsets[slot] + (count - 1) * kSector))
+    while (count > 1 &&
+           (slot + count > history_.slots.size() ||
+            history_.offsets[slot + count - 1] != history_.offsets[slot] + (count - 1) * kSector))
       --count;
     if (dice < 55) {
       submit(ClientOp::write, slot, count);
@@ -72,7 +74,9 @@ void Client::submit(ClientOp op, std::size_t slot, std::size_t count) {
   const std::uint64_t now = context().scheduler.steps();
   const std::uint64_t uid = now << 8 | (number_ & 0xff);
   bridge::Request request;
-  request.op = op == ClientOp::read ? bridge::Op::read : op == ClientOp::write ? bridge::Op::write : bridge::Op::flush;
+  request.op = op == ClientOp::read    ? bridge::Op::read
+               : op == ClientOp::write ? bridge::Op::write
+                                       : bridge::Op::flush;
   if (op != ClientOp::flush) request.offset = history_.offsets[slot];
   request.length = count * kSector;
   std::vector<SlotHistory::Entries> before;
@@ -90,15 +94,14 @@ void Client::submit(ClientOp op, std::size_t slot, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) before.push_back(history_.slots[slot + i].possible());
   ++under_way_;
   const auto device = device_;
-  device->submit(std::move(request),
-                 [self = shared_from_this(), op, slot, count, uid, first, now, before](const bridge::Answer& answer,
-                                                                                         std::uint64_t epoch) {
-                   self->answered(op, slot, count, uid, first, now, before, answer, epoch);
-                 });
+  device->submit(std::move(request), [self = shared_from_this(), op, slot, count, uid, first, now, before](
+                                         const bridge::Answer& answer, std::uint64_t epoch) {
+    self->answered(op, slot, count, uid, first, now, before, answer, epoch);
+  });
 }
 
-void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uint64_t uid, std::uint64_t first,
-                      std::uint64_t submitted, std::vector<SlotHistory::Entries> before,
+void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uint64_t uid,
+                      std::uint64_t first, std::uint64_t submitted, std::vector<SlotHistory::Entries> before,
                       const bridge::Answer& answer, std::uint64_t epoch) {
   --under_way_;
   Context& world = context();
@@ -117,9 +120,10 @@ void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uin
     ++world.counts.acknowledged;
     for (std::size_t i = 0; i < count; ++i) {
       if (history_.slots[slot + i].acknowledge(uid, submitted, now)) continue;
-      failed_("S1", fmt::format("the write of {} to sector {} of {} is acknowledged by epoch {} after it was seen to "
-                                "be lost",
-                                first + i, history_.offsets[slot + i] / kSector, history_.volume, epoch));
+      failed_("S1", fmt::format(
+                        "the write of {} to sector {} of {} is acknowledged by epoch {} after it was seen to "
+                        "be lost",
+                        first + i, history_.offsets[slot + i] / kSector, history_.volume, epoch));
     }
   } else {
     for (std::size_t i = 0; i < count; ++i) {
@@ -130,9 +134,10 @@ void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uin
     }
   }
   if (world.on_answer)
-    world.on_answer({history_.volume, history_.uid, machine_.name(), number_, epoch, op, slot, uid, first, submitted,
-                     answer.error, world.scheduler.now()});
-  if (all_read_ && next_read_ >= history_.slots.size() && under_way_ == 0) std::exchange(all_read_, nullptr)();
+    world.on_answer({history_.volume, history_.uid, machine_.name(), number_, epoch, op, slot, uid, first,
+                     submitted, answer.error, world.scheduler.now()});
+  if (all_read_ && next_read_ >= history_.slots.size() && under_way_ == 0)
+    std::exchange(all_read_, nullptr)();
 }
 
 void Client::judge_read(std::size_t slot, std::uint64_t value, const SlotHistory::Entries& before,

@@ -1,5 +1,6 @@
-// A workload on a node: opens the device of a volume, writes numbered values, reads them back and flushes, and holds
-// every answer against what it may be (history.h). It ends with its machine; its device may be taken from it.
+// A workload on a node: opens the device of a volume, writes numbered values, reads them back and flushes,
+// and holds every answer against what it may be (history.h). It ends with its machine; its device may be
+// taken from it.
 #pragma once
 
 #include <functional>

@@ -35,20 +35,22 @@ Cluster::Cluster(WorldOptions options) : context(std::move(options)) {
     context.on_trace = [this](TraceLine line) {
       if (context.options.on_trace)
         context.options.on_trace(fmt::format("{:>12.6f} {:>8} {:<10} {:<8} {}",
-                                             std::chrono::duration<double>(line.at.since_start).count() - 1, line.step,
-                                             line.who, line.kind, line.text));
+                                             std::chrono::duration<double>(line.at.since_start).count() - 1,
+                                             line.step, line.who, line.kind, line.text));
       if (context.options.keep_trace) trace.push_back(std::move(line));
     };
   if (wanted.shared_store) place = std::make_unique<StorePlace>(context);
   const std::uint32_t servers = wanted.shared_store ? wanted.servers : 1;
   for (std::uint32_t i = 1; i <= servers; ++i)
-    machines_of_servers.push_back(std::make_unique<Server>(context, fmt::format("server-{}", i), place.get()));
+    machines_of_servers.push_back(
+        std::make_unique<Server>(context, fmt::format("server-{}", i), place.get()));
   for (std::uint32_t i = 1; i <= wanted.nodes; ++i)
     machines.push_back(std::make_unique<Machine>(context, i, machines_of_servers, machines));
   if (!wanted.check) return;
   for (const CheckerEntry& entry : sim::checkers()) checkers.push_back(entry.make());
   for (const auto& checker : checkers)
-    checker->report_to([this](std::string_view rule, std::string message) { violated(rule, std::move(message)); });
+    checker->report_to(
+        [this](std::string_view rule, std::string message) { violated(rule, std::move(message)); });
 }
 
 Cluster::~Cluster() {
@@ -72,15 +74,17 @@ void Cluster::start() {
 
 void Cluster::violated(std::string_view rule, std::string message) {
   if (violation) return;
-  violation = Violation{std::string(rule), std::move(message), context.scheduler.steps(), context.scheduler.now()};
+  violation =
+      Violation{std::string(rule), std::move(message), context.scheduler.steps(), context.scheduler.now()};
   context.trace("world", "violation", violation->rule + ": " + violation->message);
 }
 
 void Cluster::see_commit(const Commit& commit) {
   for (const Change& change : commit.changes) {
     if (context.is_traced() && change.kind->kind != "Lease" && change.kind->kind != "Event")
-      context.trace(change.name, "commit",
-                    fmt::format("{} {}{}", change.kind->kind, change.name, change.after == nullptr ? " is gone" : ""));
+      context.trace(
+          change.name, "commit",
+          fmt::format("{} {}{}", change.kind->kind, change.name, change.after == nullptr ? " is gone" : ""));
     if (change.kind->kind == "Lease" && change.name == "mooring-controllers-term") {
       ++context.counts.leader_changes;
       context.trace("world", "leader", "another leader begins");

@@ -12,15 +12,17 @@ namespace moor::sim {
 class Caller;
 
 struct Context {
-  explicit Context(WorldOptions wanted) : options(std::move(wanted)), scheduler(options.seed), network(scheduler) {}
+  explicit Context(WorldOptions wanted)
+      : options(std::move(wanted)), scheduler(options.seed), network(scheduler) {}
 
   WorldOptions options;
+  block::BufferPool pool;  // before the queue, whose messages hold buffers of it
   Scheduler scheduler;
   Network network;
   CrashPoints crash_points;
   WorldCounts counts;
   std::vector<Caller*> callers;  // in the order of their making
-  Step changed;  // since the last step was judged
+  Step changed;                  // since the last step was judged
   std::function<void(const Commit&)> on_commit;
   std::function<void(const Decision&)> on_decision;
   std::function<void(const ClientAnswer&)> on_answer;

@@ -34,8 +34,9 @@ void DeviceProcess::perform(bridge::Action& action) {
   if (auto* send = std::get_if<bridge::Send>(&action)) {
     if (wire_ == nullptr || !wire_->open) return;
     const NbdWirePtr wire = wire_;
-    wire->last_to_engine = std::max(wire->last_to_engine, context().scheduler.now() +
-                                                              context().network.delay(machine_.id(), machine_.id()));
+    wire->last_to_engine =
+        std::max(wire->last_to_engine,
+                 context().scheduler.now() + context().network.delay(machine_.id(), machine_.id()));
     context().scheduler.at(wire->last_to_engine, [wire, request = std::move(send->request)] {
       if (const auto engine = wire->engine.lock())
         engine->deliver([wire, request, raw = engine.get()] { raw->request(wire, request); });
@@ -88,7 +89,8 @@ void DeviceProcess::connect() {
     });
     // One that is paused answers late; one that dies meanwhile, never.
     if (!engine->is_alive()) {
-      if (const auto device = wire->device.lock()) device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+      if (const auto device = wire->device.lock())
+        device->deliver([wire, raw = device.get()] { raw->lost(wire); });
     }
   });
 }
@@ -192,11 +194,11 @@ void DeviceProcess::finish() {
 
 void DeviceProcess::drop_core() {
   machine_.unlink_device(link(), this);
-  if (const NbdWirePtr wire = std::exchange(wire_, nullptr); wire != nullptr && std::exchange(wire->open, false)) {
+  if (const NbdWirePtr wire = std::exchange(wire_, nullptr);
+      wire != nullptr && std::exchange(wire->open, false)) {
     if (const auto engine = wire->engine.lock()) {
-      context().scheduler.after(100us, [wire, engine] {
-        engine->deliver([wire, raw = engine.get()] { raw->closed(wire); });
-      });
+      context().scheduler.after(
+          100us, [wire, engine] { engine->deliver([wire, raw = engine.get()] { raw->closed(wire); }); });
     }
   }
   // Whoever waits for an answer gets none: the clients find out that the device is gone.

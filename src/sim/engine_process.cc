@@ -66,7 +66,7 @@ void EngineProcess::begin() {
     config_.members.push_back(*std::move(member));
   }
   if (config_.members.empty() || token == machine_.files.end()) return end({1, std::nullopt});
-  engine_ = std::make_unique<engine::Engine>(config_, pool_);
+  engine_ = std::make_unique<engine::Engine>(config_, context().pool);
   control_ = std::make_unique<engine::Control>(config_, *engine_, driver());
   ++context().counts.engine_starts;
   context().trace(machine_.name(), "process",
@@ -85,7 +85,8 @@ engine::Control::Driver EngineProcess::driver() {
   };
   driver.connections = [this] { return clients_.size(); };
   driver.timestamp = [this] {
-    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(context().scheduler.now().since_start);
+    const auto now =
+        std::chrono::duration_cast<std::chrono::microseconds>(context().scheduler.now().since_start);
     return format_timestamp(WallTime{std::chrono::seconds(1'700'000'000) + now + machine_.wall_offset()});
   };
   return driver;
@@ -156,15 +157,16 @@ void EngineProcess::perform(engine::Action& action) {
   if (auto* exit = std::get_if<engine::Exit>(&action)) return this->exit(*exit);
   if (auto* propose = std::get_if<engine::Propose>(&action)) {
     context().trace(machine_.name(), "grant",
-                    fmt::format("engine of {} epoch {} proposes generation {}: {}", config_.volume, config_.epoch,
-                                propose->next.generation, propose->reason));
+                    fmt::format("engine of {} epoch {} proposes generation {}: {}", config_.volume,
+                                config_.epoch, propose->next.generation, propose->reason));
     return control_->perform(*propose);
   }
   if (auto* serve = std::get_if<engine::Serve>(&action)) {
     serving_ = *serve;
     output += "ready unix\n";
-    context().trace(machine_.name(), "grant",
-                    fmt::format("engine of {} epoch {} serves {}", config_.volume, config_.epoch, serve->export_id));
+    context().trace(
+        machine_.name(), "grant",
+        fmt::format("engine of {} epoch {} serves {}", config_.volume, config_.epoch, serve->export_id));
     if (context().on_serve) context().on_serve(sight(), *serve);
     return control_->perform(*serve);
   }
@@ -173,7 +175,8 @@ void EngineProcess::perform(engine::Action& action) {
       if (!std::exchange(wire->open, false)) continue;
       wire->last_to_device = std::max(wire->last_to_device, context().scheduler.now() + 100us);
       context().scheduler.at(wire->last_to_device, [wire = wire] {
-        if (const auto device = wire->device.lock()) device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+        if (const auto device = wire->device.lock())
+          device->deliver([wire, raw = device.get()] { raw->lost(wire); });
       });
     }
     return;
@@ -253,7 +256,8 @@ void EngineProcess::drop_core() {
   for (const auto& [id, wire] : std::exchange(clients_, {})) {
     if (!std::exchange(wire->open, false)) continue;
     context().scheduler.after(100us, [wire = wire] {
-      if (const auto device = wire->device.lock()) device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+      if (const auto device = wire->device.lock())
+        device->deliver([wire, raw = device.get()] { raw->lost(wire); });
     });
   }
 }
@@ -297,7 +301,8 @@ void EngineProcess::reply(engine::ClientReply reply) {
   out.error = reply.error;
   out.data = std::move(reply.payload);
   wire->last_to_device =
-      std::max(wire->last_to_device, context().scheduler.now() + context().network.delay(machine_.id(), machine_.id()));
+      std::max(wire->last_to_device,
+               context().scheduler.now() + context().network.delay(machine_.id(), machine_.id()));
   context().scheduler.at(wire->last_to_device, [wire, out, epoch = config_.epoch] {
     if (const auto device = wire->device.lock())
       device->deliver([wire, out, epoch, raw = device.get()] { raw->replied(wire, out, epoch); });

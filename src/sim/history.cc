@@ -76,7 +76,9 @@ std::string SlotHistory::describe() const {
   std::string text;
   for (const Entry& e : possible_)
     text += fmt::format(" {}[asked at step {}{}]", e.content, e.submitted,
-                        e.acknowledged ? ", acknowledged" : e.ended == kOpen ? ", open" : ", never answered");
+                        e.acknowledged     ? ", acknowledged"
+                        : e.ended == kOpen ? ", open"
+                                           : ", never answered");
   return text;
 }
 

@@ -87,7 +87,8 @@ class ControlView final : public Control {
     const std::shared_ptr<ControlSession> session = session_;
     while (session->events.empty()) {
       CO_TRY_VOID(token.check());
-      if (!session->open || caller.is_severed()) co_return make_error(Errc::unavailable, "the connection is lost");
+      if (!session->open || caller.is_severed())
+        co_return make_error(Errc::unavailable, "the connection is lost");
       session->waiter.emplace(caller.process());
       const Completion<bool> waiter = *session->waiter;
       const CancelCallback on_cancel(token, [waiter] { waiter.set(false); });
@@ -111,26 +112,22 @@ class ControlView final : public Control {
 Task<Result<void>> HostFace::wait(Duration duration) {
   if (caller_.is_severed()) co_return make_error(Errc::unavailable, "severed");
   const Completion<Result<void>> done(caller_.process());
-  const CancelCallback on_sever(caller_.severed(), [done] { done.set(make_error(Errc::unavailable, "severed")); });
+  const CancelCallback on_sever(caller_.severed(),
+                                [done] { done.set(make_error(Errc::unavailable, "severed")); });
   caller_.context().scheduler.after(duration, [done] { done.set({}); });
   co_return co_await done;
 }
 
 void HostFace::crash(bool power) {
   Machine& machine = machine_;
-  caller_.context().scheduler.soon([&machine, power] {
-    if (power) {
-      machine.lose_power();
-    } else {
-      machine.kill_agent();
-    }
-  });
+  caller_.context().scheduler.soon([&machine, power] { machine.crash(power); });
 }
 
 Task<Result<void>> HostFace::enter(std::string what) {
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(50us, 3ms)));
   CrashPoints& points = caller_.context().crash_points;
-  verdict_ = points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), std::move(what)});
+  verdict_ =
+      points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), std::move(what)});
   if (verdict_.when != CrashWhen::before) co_return Result<void>();
   crash(verdict_.power);
   co_return co_await wait(1h);  // severed before that
@@ -145,12 +142,14 @@ Task<Result<void>> HostFace::leave() {
 
 void HostFace::pass(const std::string& what) {
   CrashPoints& points = caller_.context().crash_points;
-  const auto verdict = points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), what});
+  const auto verdict =
+      points.is_quiet() ? points.reach({}) : points.reach({"agent " + machine_.name(), what});
   if (verdict.when != CrashWhen::never) crash(verdict.power);
 }
 
 Task<Result<std::unique_ptr<Process>>> HostFace::start(ProcessSpec spec) {
-  CO_TRY_VOID(co_await enter("start " + spec.key));
+  std::string what = "start " + spec.key;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   const auto found = machine_.processes.find(spec.key);
   if (found != machine_.processes.end() && found->second->is_alive())
     co_return make_error(Errc::already_exists, spec.key + " lives");
@@ -158,9 +157,8 @@ Task<Result<std::unique_ptr<Process>>> HostFace::start(ProcessSpec spec) {
   // The record is durable; the process may never come to be.
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(100us, 2ms)));
   const auto process = machine_.make_process(std::move(spec));
-  caller_.context().scheduler.after(caller_.context().scheduler.between(1ms, 20ms), [process] {
-    process->deliver([raw = process.get()] { raw->begin(); });
-  });
+  caller_.context().scheduler.after(caller_.context().scheduler.between(1ms, 20ms),
+                                    [process] { process->deliver([raw = process.get()] { raw->begin(); }); });
   CO_TRY_VOID(co_await leave());
   std::unique_ptr<Process> view = std::make_unique<ProcessView>(caller_, process, true);
   co_return view;
@@ -180,7 +178,8 @@ Task<Result<std::vector<FoundProcess>>> HostFace::find_all() {
 }
 
 Task<Result<void>> HostFace::forget(std::string key) {
-  CO_TRY_VOID(co_await enter("forget " + key));
+  std::string what = "forget " + key;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   machine_.records.erase(key);
   machine_.outputs.erase(key);
   machine_.files.erase(token_path(key));
@@ -224,7 +223,9 @@ Task<Result<std::unique_ptr<Control>>> HostFace::connect(std::string key, Cancel
 }
 
 Task<Result<std::string>> HostFace::run(Command command) {
-  CO_TRY_VOID(co_await enter("run " + (command.arguments.size() > 2 ? command.arguments[2] : "")));
+  std::string what = "run";
+  if (command.arguments.size() > 2) what += " " + command.arguments[2];
+  CO_TRY_VOID(co_await enter(std::move(what)));
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(1ms, 30ms)));
   auto done = machine_.run_command(command.arguments);
   CO_TRY_VOID(co_await leave());
@@ -259,14 +260,16 @@ Task<Result<void>> HostFace::make_directory(std::string path) {
 }
 
 Task<Result<void>> HostFace::remove_tree(std::string path) {
-  CO_TRY_VOID(co_await enter("remove_tree " + path));
+  std::string what = "remove_tree " + path;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   std::erase_if(machine_.directories, [&](const auto& one) { return is_below(one.first, path); });
   std::erase_if(machine_.files, [&](const auto& one) { return is_below(one.first, path); });
   co_return co_await leave();
 }
 
 Task<Result<void>> HostFace::rename(std::string from, std::string to) {
-  CO_TRY_VOID(co_await enter("rename " + from));
+  std::string what = "rename " + from;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   auto node = machine_.directories.extract(from);
   if (node.empty()) co_return make_error(Errc::not_found, from);
   machine_.directories.erase(to);
@@ -283,7 +286,8 @@ Task<Result<std::string>> HostFace::read_file(std::string path) {
 }
 
 Task<Result<void>> HostFace::write_file(std::string path, std::string content) {
-  CO_TRY_VOID(co_await enter("write_file " + path));
+  std::string what = "write_file " + path;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   if (machine_.disk_full) co_return make_error(Errc::exhausted, "no space left on device");
   machine_.files[path] = std::move(content);
   co_return co_await leave();

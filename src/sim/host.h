@@ -1,5 +1,6 @@
-// agent::Host on a simulated machine, for one life of its agent: every call takes time, is a crash point, and has
-// no effect once the agent is severed. What it starts and writes belongs to the machine and outlives the agent.
+// agent::Host on a simulated machine, for one life of its agent: every call takes time, is a crash point, and
+// has no effect once the agent is severed. What it starts and writes belongs to the machine and outlives the
+// agent.
 #pragma once
 
 #include "agent/host.h"

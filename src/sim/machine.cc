@@ -18,8 +18,7 @@ struct Machine::AgentLife {
   AgentLife(Machine& machine, const agent::AgentOptions& options)
       : process(machine.context_.scheduler, "agent " + machine.name_, machine.wall_offset_),
         caller(machine.context_, process, machine.id_),
-        registry(caller, machine.servers_,
-                 {"system:node:" + machine.name_, {"system:nodes"}, machine.name_}),
+        registry(caller, machine.servers_, {"system:node:" + machine.name_, {"system:nodes"}, machine.name_}),
         host(machine, caller),
         agent(process, registry, host, options),
         group(process) {
@@ -71,14 +70,26 @@ void Machine::lose_power() {
   devices_.clear();
   for (auto& [path, directory] : directories) {
     directory.disk->power_loss();
-    const auto bytes = directory.disk->exists("volume.meta") ? directory.disk->get("volume.meta")
-                                                             : std::vector<std::byte>();
+    const auto bytes =
+        directory.disk->exists("volume.meta") ? directory.disk->get("volume.meta") : std::vector<std::byte>();
     if (const auto meta = block::decode_meta(bytes)) {
       directory.floor = meta->floor;
       directory.generation = meta->generation;
     }
   }
   context_.changed.processes = true;
+}
+
+void Machine::crash(bool power) {
+  if (power) {
+    lose_power();
+    context_.scheduler.after(context_.scheduler.between(2s, 60s), [this] { boot(); });
+    return;
+  }
+  if (agent_ == nullptr) return;
+  ++context_.counts.crashes;
+  kill_agent();
+  context_.scheduler.after(context_.scheduler.between(100ms, 5s), [this] { start_agent(); });
 }
 
 void Machine::start_agent() {
@@ -132,7 +143,8 @@ std::shared_ptr<ReplicaProcess> Machine::find_replica(const std::string& address
     if (machine->address_ != address.substr(0, colon)) continue;
     for (const auto& [key, process] : machine->processes) {
       auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
-      if (replica != nullptr && replica->is_alive() && replica->is_open() && replica->port() == port) return replica;
+      if (replica != nullptr && replica->is_alive() && replica->is_open() && replica->port() == port)
+        return replica;
     }
   }
   return nullptr;

@@ -1,5 +1,5 @@
-// One node: a machine with power, a boot id, files, replica directories on simulated disks, processes of moorblk
-// and an agent. Files of the host are durable when their call has ended, as the Host promises.
+// One node: a machine with power, a boot id, files, replica directories on simulated disks, processes of
+// moorblk and an agent. Files of the host are durable when their call has ended, as the Host promises.
 #pragma once
 
 #include <map>
@@ -41,6 +41,8 @@ class Machine {
   void boot();
   void lose_power();
   bool is_up() const { return up_; }
+  // A crash out of the blue: whoever supervises the agent, or the machine, starts it again after a while.
+  void crash(bool power);
   void start_agent();
   void kill_agent();
   bool agent_is_up() const { return agent_ != nullptr; }
@@ -59,7 +61,7 @@ class Machine {
   Result<std::string> run_command(const std::vector<std::string>& words);
 
   std::map<std::string, std::string> files;
-  std::map<std::string, Directory> directories;  // by path
+  std::map<std::string, Directory> directories;                    // by path
   std::map<std::string, std::shared_ptr<BlockProcess>> processes;  // by key; ended ones until forgotten
   std::map<std::string, Json> records;
   std::map<std::string, std::string> outputs;

@@ -1,5 +1,5 @@
-// Who reaches whom, how late, and what is lost. Messages are independent of each other unless they belong to a
-// Wire, which keeps their order as a TCP connection does.
+// Who reaches whom, how late, and what is lost. Messages are independent of each other unless they belong to
+// a Wire, which keeps their order as a TCP connection does.
 #pragma once
 
 #include <cstdint>

@@ -63,9 +63,10 @@ void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
 Task<Result<void>> People::create(std::string volume, std::uint64_t bytes, std::uint32_t replicas) {
   const CancelToken token = group_.token();
   for (int tries = 0; tries < kMostTries; ++tries) {
-    Json object = Json::object({{"metadata", Json::object({{"name", volume}, {"namespace", "longhorn-system"}})},
-                                {"spec", Json::object({{"size", std::to_string(bytes)},
-                                                       {"numberOfReplicas", static_cast<std::int64_t>(replicas)}})}});
+    Json object =
+        Json::object({{"metadata", Json::object({{"name", volume}, {"namespace", "longhorn-system"}})},
+                      {"spec", Json::object({{"size", std::to_string(bytes)},
+                                             {"numberOfReplicas", static_cast<std::int64_t>(replicas)}})}});
     auto made = co_await registry_.create(named<lh::Volume>(""), std::move(object), by_people());
     if (made || made.is(Errc::already_exists)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
@@ -89,8 +90,8 @@ Task<Result<void>> People::patch(std::string volume, std::string ticket, std::op
   tickets.set(ticket, value ? *value : Json());
   const Json patch = Json::object({{"spec", Json::object({{"attachmentTickets", std::move(tickets)}})}});
   for (int tries = 0; tries < kMostTries; ++tries) {
-    auto done = co_await registry_.patch(named<lh::VolumeAttachment>(volume), registry::PatchType::merge, patch,
-                                         by_people());
+    auto done = co_await registry_.patch(named<lh::VolumeAttachment>(volume), registry::PatchType::merge,
+                                         patch, by_people());
     if (done || (!value && done.is(Errc::not_found))) break;
     if (done.is(Errc::invalid) || done.is(Errc::forbidden)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));

@@ -1,5 +1,5 @@
-// Those who create volumes and add and remove tickets: a client of the API with an administrator's rights, on a
-// machine that never fails. Each wish is tried until it is granted or makes no sense any more.
+// Those who create volumes and add and remove tickets: a client of the API with an administrator's rights, on
+// a machine that never fails. Each wish is tried until it is granted or makes no sense any more.
 #pragma once
 
 #include "sim/registry_link.h"

@@ -1,6 +1,6 @@
-// A simulated process with tasks: an Executor on the world's queue with a clock of its own. It can be paused, and
-// it can die: then nothing of it reaches the world any more, and unwind() lets its tasks end on a private clock
-// where nobody sees it. Who owns it cuts off its interfaces before that.
+// A simulated process with tasks: an Executor on the world's queue with a clock of its own. It can be paused,
+// and it can die: then nothing of it reaches the world any more, and unwind() lets its tasks end on a private
+// clock where nobody sees it. Who owns it cuts off its interfaces before that.
 #pragma once
 
 #include <deque>

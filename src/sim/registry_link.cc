@@ -116,8 +116,8 @@ Task<Answer<Written>> RegistryLink::patch(ResourceName what, PatchType type, Jso
 
 Task<Answer<Deleted>> RegistryLink::remove(ResourceName what, DeleteOptions options) {
   options.identity = identity_;
-  return change<Deleted>(
-      "remove", [what, options](LocalRegistry& registry) { return registry.remove(what, options); });
+  return change<Deleted>("remove",
+                         [what, options](LocalRegistry& registry) { return registry.remove(what, options); });
 }
 
 Task<Answer<Listed>> RegistryLink::remove_collection(ResourceName what, ListOptions which,

@@ -1,6 +1,6 @@
-// An agent's or a person's way to the API: registry::Registry over the network, to whichever server answers, with
-// the caller's identity. Errors as the remote client has them: unavailable when a connection cannot be made or
-// breaks, timed_out when nothing comes back, 410 for a watch that starts too far back.
+// An agent's or a person's way to the API: registry::Registry over the network, to whichever server answers,
+// with the caller's identity. Errors as the remote client has them: unavailable when a connection cannot be
+// made or breaks, timed_out when nothing comes back, 410 for a watch that starts too far back.
 #pragma once
 
 #include "registry/registry.h"

@@ -21,7 +21,8 @@ void ReplicaProcess::begin() {
   }
   found->second.replica = spec_.record.get_string("name").value_or("");
   disk_ = found->second.disk.get();
-  replica_ = std::make_unique<block::Replica>(*disk_, pool_, static_cast<block::ReplicaSink&>(*this));
+  replica_ =
+      std::make_unique<block::Replica>(*disk_, context().pool, static_cast<block::ReplicaSink&>(*this));
   replica_->open();
   run();
 }
@@ -61,18 +62,19 @@ void ReplicaProcess::run() {
 void ReplicaProcess::pump() {
   if (pumping_ || disk_ == nullptr || disk_->idle()) return;
   pumping_ = true;
-  const Duration delay = machine_.slow_disk ? context().scheduler.between(1ms, 300ms)
-                                            : context().scheduler.between(10us, 150us);
+  const Duration delay =
+      machine_.slow_disk ? context().scheduler.between(1ms, 300ms) : context().scheduler.between(10us, 150us);
   deliver_later(delay, [this] {
     pumping_ = false;
     if (disk_ == nullptr) return;
     const CrashPoints::Verdict verdict =
         context().crash_points.is_quiet()
             ? context().crash_points.reach({})
-            : context().crash_points.reach({fmt::format("replica {} on {}", spec_.key, machine_.name()), "disk"});
-    if (verdict.when == CrashWhen::before) return verdict.power ? machine_.lose_power() : kill(9);
+            : context().crash_points.reach(
+                  {fmt::format("replica {} on {}", spec_.key, machine_.name()), "disk"});
+    if (verdict.when == CrashWhen::before) return verdict.power ? machine_.crash(true) : kill(9);
     const bool moved = disk_->step();
-    if (verdict.when == CrashWhen::after) return verdict.power ? machine_.lose_power() : kill(9);
+    if (verdict.when == CrashWhen::after) return verdict.power ? machine_.crash(true) : kill(9);
     if (moved) run();
   });
 }
@@ -170,7 +172,8 @@ void ReplicaProcess::close(block::PeerId peer, block::PeerRefusal reason, const 
   if (node.empty()) return;
   const PeerWirePtr wire = node.mapped();
   wire->replica_open = false;
-  if (!context().network.reaches(wire->replica_machine, wire->engine_machine)) return break_wire(context(), wire);
+  if (!context().network.reaches(wire->replica_machine, wire->engine_machine))
+    return break_wire(context(), wire);
   // The last word may be lost with the connection.
   const bool heard = context().scheduler.random().chance(3, 4);
   tell_engine_end(context(), wire, heard ? reason : block::PeerRefusal::none, why,

@@ -38,9 +38,23 @@ std::string escape(std::string text) {
 using Numbers = std::array<std::uint64_t, 17>;
 
 Numbers numbers_of(const WorldCounts& c) {
-  return {c.events,        c.crashes,      c.pauses,       c.cuts,        c.messages,    c.messages_lost,
-          c.commits,       c.leader_changes, c.engine_starts, c.acknowledged, c.reads_checked, c.attachments,
-          c.checks,        c.crash_points, c.lives,        static_cast<std::uint64_t>(c.simulated.count()), 0};
+  return {c.events,
+          c.crashes,
+          c.pauses,
+          c.cuts,
+          c.messages,
+          c.messages_lost,
+          c.commits,
+          c.leader_changes,
+          c.engine_starts,
+          c.acknowledged,
+          c.reads_checked,
+          c.attachments,
+          c.checks,
+          c.crash_points,
+          c.lives,
+          static_cast<std::uint64_t>(c.simulated.count()),
+          0};
 }
 
 WorldCounts counts_of(const Numbers& n) {
@@ -104,11 +118,14 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
   std::signal(SIGSEGV, tell_and_die);
   for (std::uint64_t seed = options.first + job; seed <= options.last; seed += options.jobs) {
     const WorldOptions shape = options_of(options, seed);
-    const SeedResult aborted{seed, 0, true,
-                             fmt::format("seed {}: the process was stopped (an assertion, see above); replay with: {} "
-                                         "--seed {} {}",
-                                         seed, options.command, seed, shape_words(shape)),
-                             {}};
+    const SeedResult aborted{
+        seed,
+        0,
+        true,
+        fmt::format("seed {}: the process was stopped (an assertion, see above); replay with: {} "
+                    "--seed {} {}",
+                    seed, options.command, seed, shape_words(shape)),
+        {}};
     const std::string word = line_of(aborted);
     std::memcpy(last_word.data(), word.data(), std::min(word.size(), last_word.size() - 2));
     last_word[std::min(word.size(), last_word.size() - 2)] = '\0';
@@ -118,12 +135,37 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
   ::_exit(0);
 }
 
+struct Job {
+  pid_t pid = -1;
+  int from = -1;
+  std::string rest;
+};
+
+std::vector<Job> start_jobs(RunOptions options) {
+  std::vector<Job> jobs;
+  options.jobs = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
+  for (std::uint32_t i = 0; i < options.jobs; ++i) {
+    int ends[2] = {-1, -1};
+    if (::pipe(ends) != 0) break;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(ends[0]);
+      child(options, i, ends[1]);
+    }
+    ::close(ends[1]);
+    jobs.push_back({pid, ends[0], ""});
+  }
+  return jobs;
+}
+
 }  // namespace
 
 std::string describe(const Violation& violation, const WorldOptions& options, const std::string& command) {
-  return fmt::format("seed {}, step {}, {:.6f} s: {} is violated: {}; replay with: {} --seed {} {}", options.seed,
-                     violation.step, std::chrono::duration<double>(violation.at.since_start).count() - 1,
-                     violation.rule, violation.message, command, options.seed, shape_words(options));
+  return fmt::format("seed {}, step {}, {:.6f} s: {} is violated: {}; replay with: {} --seed {} {}",
+                     options.seed, violation.step,
+                     std::chrono::duration<double>(violation.at.since_start).count() - 1, violation.rule,
+                     violation.message, command, options.seed, shape_words(options));
 }
 
 WorldOptions options_of(const RunOptions& options, std::uint64_t seed) {
@@ -140,27 +182,7 @@ WorldOptions options_of(const RunOptions& options, std::uint64_t seed) {
 }
 
 RunResult run_seeds(const RunOptions& options, const std::function<void(const SeedResult&)>& told) {
-  struct Job {
-    pid_t pid = -1;
-    int from = -1;
-    std::string rest;
-  };
-  std::vector<Job> jobs;
-  const auto wanted =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
-  RunOptions shared = options;
-  shared.jobs = wanted;
-  for (std::uint32_t i = 0; i < wanted; ++i) {
-    int ends[2] = {-1, -1};
-    if (::pipe(ends) != 0) break;
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::close(ends[0]);
-      child(shared, i, ends[1]);
-    }
-    ::close(ends[1]);
-    jobs.push_back({pid, ends[0], ""});
-  }
+  std::vector<Job> jobs = start_jobs(options);
   RunResult result;
   std::map<std::uint64_t, std::uint64_t> hashes;
   const auto take = [&](const SeedResult& one) {
@@ -189,7 +211,8 @@ RunResult run_seeds(const RunOptions& options, const std::function<void(const Se
         continue;
       }
       jobs[i].rest.append(buffer.data(), static_cast<std::size_t>(got));
-      for (std::size_t end = jobs[i].rest.find('\n'); end != std::string::npos; end = jobs[i].rest.find('\n')) {
+      for (std::size_t end = jobs[i].rest.find('\n'); end != std::string::npos;
+           end = jobs[i].rest.find('\n')) {
         take(result_of(jobs[i].rest.substr(0, end)));
         jobs[i].rest.erase(0, end + 1);
       }
@@ -205,11 +228,13 @@ RunResult run_seeds(const RunOptions& options, const std::function<void(const Se
 std::string summary(const RunResult& result) {
   const WorldCounts& c = result.counts;
   return fmt::format(
-      "{} seeds, {} failed, {} events, {:.2f} cluster-hours, {} crashes, {} pauses, {} cuts, {} messages, {} lost, {} "
+      "{} seeds, {} failed, {} events, {:.2f} cluster-hours, {} crashes, {} pauses, {} cuts, {} messages, {} "
+      "lost, {} "
       "leader changes, {} engine starts, {} attachments, {} acknowledged, {} reads checked, hash {:016x}",
-      result.seeds, result.failures, c.events, std::chrono::duration<double, std::ratio<3600>>(c.simulated).count(),
-      c.crashes, c.pauses, c.cuts, c.messages, c.messages_lost, c.leader_changes, c.engine_starts, c.attachments,
-      c.acknowledged, c.reads_checked, result.hash);
+      result.seeds, result.failures, c.events,
+      std::chrono::duration<double, std::ratio<3600>>(c.simulated).count(), c.crashes, c.pauses, c.cuts,
+      c.messages, c.messages_lost, c.leader_changes, c.engine_starts, c.attachments, c.acknowledged,
+      c.reads_checked, result.hash);
 }
 
 std::string timeline_page(const Outcome& outcome) {
@@ -221,23 +246,29 @@ std::string timeline_page(const Outcome& outcome) {
   }
   const auto clean = [](const std::string& text) {
     std::string out;
-    for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+    for (const char c : text)
+      out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
     return out;
   };
   std::string page = fmt::format(
-      "<!doctype html><meta charset=utf-8><title>moor sim, seed {0}</title><style>body{{font:13px sans-serif}}"
-      ".r{{position:relative;height:22px;border-bottom:1px solid #ddd}}.r b{{position:absolute;left:0;width:110px}}"
+      "<!doctype html><meta charset=utf-8><title>moor sim, seed {0}</title><style>body{{font:13px "
+      "sans-serif}}"
+      ".r{{position:relative;height:22px;border-bottom:1px solid #ddd}}.r "
+      "b{{position:absolute;left:0;width:110px}}"
       ".m{{position:absolute;top:3px;width:3px;height:16px;background:#48a}}.fault{{background:#c33}}"
       ".violation{{background:#000;width:6px}}.process{{background:#393}}.grant{{background:#a5a}}</style>"
       "<h1>moor sim, seed {0}</h1><p>{1} events, {2:.1f} s, hash {3:016x}{4}</p>",
       outcome.seed, outcome.counts.events, end, outcome.hash,
-      outcome.violation ? "<br><b>" + clean(outcome.violation->rule + ": " + outcome.violation->message) + "</b>" : "");
+      outcome.violation
+          ? "<br><b>" + clean(outcome.violation->rule + ": " + outcome.violation->message) + "</b>"
+          : "");
   for (const auto& [who, lines] : rows) {
     page += fmt::format("<div class=r><b>{}</b>", clean(who));
     for (const TraceLine* line : lines) {
       const double at = std::chrono::duration<double>(line->at.since_start).count() - 1;
-      page += fmt::format("<i class=\"m {}\" style=\"left:calc(115px + {:.3f}% * 0.9)\" title=\"{:.3f} s, step {}: {}\"></i>",
-                          line->kind, at / end * 100, at, line->step, clean(line->text));
+      page += fmt::format(
+          "<i class=\"m {}\" style=\"left:calc(115px + {:.3f}% * 0.9)\" title=\"{:.3f} s, step {}: {}\"></i>",
+          line->kind, at / end * 100, at, line->step, clean(line->text));
     }
     page += "</div>\n";
   }

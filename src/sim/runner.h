@@ -1,5 +1,5 @@
-// Many seeds on several cores. Each runs in a child process, so that an assertion of the product ends one seed and is
-// told like any other violation, with the command that replays it.
+// Many seeds on several cores. Each runs in a child process, so that an assertion of the product ends one
+// seed and is told like any other violation, with the command that replays it.
 #pragma once
 
 #include <cstdint>

@@ -12,10 +12,11 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array<std::string_view, 25> kFaults{
-    "kill_server", "power_server", "pause_server", "kill_agent",     "pause_agent",    "kill_process", "pause_process",
-    "power_node",  "cut_node",     "cut_one_way",  "cut_pair",       "cut_store",      "lossy",        "slow",
-    "lose_answers", "watch_cuts",  "expire_watches", "store_down",   "step_clock",     "full_disk",    "failing_sync",
-    "slow_disk",   "old_boot",     "backend_timeout", "crash_point"};
+    "kill_server",   "power_server", "pause_server", "kill_agent",  "pause_agent",    "kill_process",
+    "pause_process", "power_node",   "cut_node",     "cut_one_way", "cut_pair",       "cut_store",
+    "lossy",         "slow",         "lose_answers", "watch_cuts",  "expire_watches", "store_down",
+    "step_clock",    "full_disk",    "failing_sync", "slow_disk",   "old_boot",       "backend_timeout",
+    "crash_point"};
 constexpr std::array<std::string_view, 6> kWishes{"create_volume", "delete_volume", "attach",
                                                   "detach",        "open_client",   "close_client"};
 
@@ -59,7 +60,8 @@ Fault draw_fault(Random& random, FaultKind kind, Duration at) {
 }
 
 // One volume's life: tickets come and go, mostly one at a time, now and then two that compete.
-void draw_volume(Random& random, const DrawOptions& options, std::uint32_t volume, std::vector<Wish>& wishes) {
+void draw_volume(Random& random, const DrawOptions& options, std::uint32_t volume,
+                 std::vector<Wish>& wishes) {
   const Duration end = options.warm_up + options.faults;
   const auto node = [&] { return 1 + static_cast<std::uint32_t>(random.below(options.nodes)); };
   Duration at = draw(random, 500ms, 4s);
@@ -105,7 +107,8 @@ Swarm draw_swarm(Random& random, const DrawOptions& options) {
   Swarm swarm;
   for (std::size_t kind = 0; kind < kFaults.size(); ++kind) {
     const auto one = static_cast<FaultKind>(kind);
-    const bool for_shared = one == FaultKind::cut_store || one == FaultKind::expire_watches || one == FaultKind::store_down;
+    const bool for_shared =
+        one == FaultKind::cut_store || one == FaultKind::expire_watches || one == FaultKind::store_down;
     if (for_shared && !options.shared_store) continue;
     if (random.chance(1, 3)) swarm.kinds.push_back(one);
   }
@@ -153,16 +156,19 @@ Result<Schedule> schedule_from(const Json& json) {
   Schedule schedule;
   const Json* faults = json.find("faults");
   const Json* wishes = json.find("wishes");
-  if (faults == nullptr || wishes == nullptr) return make_error(Errc::invalid, "no schedule: faults or wishes are missing");
+  if (faults == nullptr || wishes == nullptr)
+    return make_error(Errc::invalid, "no schedule: faults or wishes are missing");
   const auto number = [](const Json& one, const char* key) { return one.get_int64(key).value_or(0); };
-  const auto text = [](const Json& one, const char* key) { return std::string(one.get_string(key).value_or("")); };
+  const auto text = [](const Json& one, const char* key) {
+    return std::string(one.get_string(key).value_or(""));
+  };
   for (std::size_t i = 0; i < faults->size(); ++i) {
     const Json& one = faults->at(i);
     const auto kind = index_of(kFaults, text(one, "kind"));
     if (!kind) return make_error(Errc::invalid, "no such fault: " + text(one, "kind"));
     schedule.faults.push_back({Duration(number(one, "at")), static_cast<FaultKind>(*kind),
-                               static_cast<std::uint32_t>(number(one, "target")), Duration(number(one, "lasts")),
-                               number(one, "argument")});
+                               static_cast<std::uint32_t>(number(one, "target")),
+                               Duration(number(one, "lasts")), number(one, "argument")});
   }
   for (std::size_t i = 0; i < wishes->size(); ++i) {
     const Json& one = wishes->at(i);
@@ -170,8 +176,8 @@ Result<Schedule> schedule_from(const Json& json) {
     if (!kind) return make_error(Errc::invalid, "no such wish: " + text(one, "kind"));
     schedule.wishes.push_back({Duration(number(one, "at")), static_cast<WishKind>(*kind),
                                static_cast<std::uint32_t>(number(one, "volume")),
-                               static_cast<std::uint32_t>(number(one, "node")), text(one, "ticket"), text(one, "type"),
-                               static_cast<std::uint32_t>(number(one, "replicas"))});
+                               static_cast<std::uint32_t>(number(one, "node")), text(one, "ticket"),
+                               text(one, "type"), static_cast<std::uint32_t>(number(one, "replicas"))});
   }
   return schedule;
 }

@@ -1,5 +1,5 @@
-// The one queue of everything that will happen, ordered by time and then by number, and the one source of chance.
-// Nothing in the world happens outside an event of it. Also keeps the hash of what has happened.
+// The one queue of everything that will happen, ordered by time and then by number, and the one source of
+// chance. Nothing in the world happens outside an event of it. Also keeps the hash of what has happened.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,9 @@ class Scheduler {
   TimePoint next_due();
 
   // Uniform between the two.
-  Duration between(Duration low, Duration high) { return Duration(random_.between(low.count(), high.count())); }
+  Duration between(Duration low, Duration high) {
+    return Duration(random_.between(low.count(), high.count()));
+  }
 
   void mix(std::uint64_t value) {
     hash_ ^= value + 0x9e3779b97f4a7c15ull + (hash_ << 6) + (hash_ >> 2);

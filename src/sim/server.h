@@ -1,6 +1,6 @@
-// A server as `moord server` wires it, doors apart: registry with admission, garbage collector, namespaces, events,
-// leader election and all controllers, on an embedded store or a link to the shared one. One object is one place
-// (machine, disk) that runs one process after another.
+// A server as `moord server` wires it, doors apart: registry with admission, garbage collector, namespaces,
+// events, leader election and all controllers, on an embedded store or a link to the shared one. One object
+// is one place (machine, disk) that runs one process after another.
 #pragma once
 
 #include <memory>

@@ -23,7 +23,8 @@ std::vector<ServerSight> Cluster::servers_seen() const {
 std::vector<EngineSight> Cluster::engines() const {
   std::vector<EngineSight> found;
   for (const auto& process : living())
-    if (const auto engine = std::dynamic_pointer_cast<EngineProcess>(process); engine && engine->core() != nullptr)
+    if (const auto engine = std::dynamic_pointer_cast<EngineProcess>(process);
+        engine && engine->core() != nullptr)
       found.push_back(engine->sight());
   return found;
 }
@@ -115,7 +116,8 @@ std::optional<std::vector<std::byte>> Cluster::bytes_of(const ReplicaSight& repl
   core->open();
   drain();
   if (sink.open) {
-    core->hello(1, {meta->volume, meta->floor.epoch + 1'000'000, "checker", 1, block::HelloMode::active, meta->token});
+    core->hello(1, {meta->volume, meta->floor.epoch + 1'000'000, "checker", 1, block::HelloMode::active,
+                    meta->token});
     drain();
     constexpr std::uint32_t kPiece = 1u << 20;
     for (std::uint64_t at = 0; at < meta->size; at += kPiece) {

@@ -65,8 +65,8 @@ void JournalDisk::tell(std::vector<const Record*> records, const std::string& th
     if (record->value != nullptr) context_.scheduler.mix(*record->value);
     JsonPtr after = decode(record->value);
     auto& place = objects_[record->key];
-    Change change{parts.kind, std::string(parts.space), std::string(parts.name), place.second, after,
-                  record->revision};
+    Change change{parts.kind, std::string(parts.space), std::string(parts.name), place.second,
+                  after,      record->revision};
     place = {record->revision, after};
     if (after == nullptr) objects_.erase(record->key);
     if (parts.kind != nullptr) commit.changes.push_back(std::move(change));
@@ -123,7 +123,6 @@ StorePlace::~StorePlace() {
   endpoint_->open = false;
   process_.die();
   group_.cancel();
-  store_.reset();
   process_.unwind([this] { return group_.running() == 0; });
 }
 
@@ -161,7 +160,8 @@ Task<Result<Revision>> StoreLink::compact(Revision revision) {
   return call<Revision>([revision](store::Store& store) { return store.compact(revision); });
 }
 Task<Result<store::LeaseId>> StoreLink::grant_lease(Duration time_to_live) {
-  return call<store::LeaseId>([time_to_live](store::Store& store) { return store.grant_lease(time_to_live); });
+  return call<store::LeaseId>(
+      [time_to_live](store::Store& store) { return store.grant_lease(time_to_live); });
 }
 Task<Result<void>> StoreLink::keep_alive(store::LeaseId lease) {
   return call<void>([lease](store::Store& store) { return store.keep_alive(lease); });

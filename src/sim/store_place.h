@@ -1,5 +1,5 @@
-// Stores of the world: the journal below an embedded store, which forgets what was not safe; the shared store of
-// several servers with its own process; and a server's link to it.
+// Stores of the world: the journal below an embedded store, which forgets what was not safe; the shared store
+// of several servers with its own process; and a server's link to it.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace moor::sim {
 
-// What is durable of a journal; outlives the process that writes it. Also tells the world of every transaction.
+// What is durable of a journal; outlives the process that writes it. Also tells the world of every
+// transaction.
 class JournalDisk {
  public:
   explicit JournalDisk(Context& context) : context_(context) {}

@@ -1,5 +1,5 @@
-// What a PeerWire does with a message: keeps the order, loses nothing while packets pass, and tells both ends, some
-// time later, when they do not.
+// What a PeerWire does with a message: keeps the order, loses nothing while packets pass, and tells both
+// ends, some time later, when they do not.
 #pragma once
 
 #include "sim/block_process.h"

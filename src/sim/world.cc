@@ -120,8 +120,8 @@ Outcome World::run() {
     } else {
       // A source of its own: cutting the schedule down later must not change anything else.
       SeededRandom random(options.seed * 0x9e3779b97f4a7c15ull + 1);
-      const DrawOptions draw{options.nodes,   options.volumes, options.servers, options.shared_store,
-                             options.warm_up, options.faults};
+      const DrawOptions draw{options.nodes,        options.volumes, options.servers,
+                             options.shared_store, options.warm_up, options.faults};
       schedule = draw_schedule(random, draw_swarm(random, draw), draw);
     }
     cluster.schedule_all(schedule);
@@ -137,7 +137,8 @@ Outcome World::run() {
   if (!cluster.violation) {
     cluster.end_clients();
     cluster.remove_all_tickets();
-    if (!settle(options.heal_limit)) cluster.violated("L3", "the cluster does not come to rest after the last detach");
+    if (!settle(options.heal_limit))
+      cluster.violated("L3", "the cluster does not come to rest after the last detach");
     for (const auto& checker : cluster.checkers)
       if (!cluster.violation) checker->after_healing(cluster);
   }
