@@ -6,8 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/plants.h"
 #include "sim/runner.h"
 #include "sim/scenario/run.h"
+#include "sim/sweep.h"
 
 namespace moor::cli {
 namespace {
@@ -26,6 +28,10 @@ struct SimWords {
   bool seed_given = false;
   std::uint32_t jobs = 1;
   bool each = false;
+  std::string plant;
+  bool sweep = false;
+  std::uint64_t stride = 1;
+  std::uint64_t points = 0;
 };
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
@@ -110,9 +116,31 @@ int run_scenarios(const SimWords& words, const Streams& streams) {
   return result.failures == 0 ? 0 : 1;
 }
 
+int run_sweep(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
+  sim::SweepOptions sweep;
+  sweep.world = sim::options_of(options, words.seed);
+  if (words.hours > 0) sweep.world.faults = options.world.faults;
+  sweep.stride = std::max<std::uint64_t>(1, words.stride);
+  sweep.most = words.points;
+  const sim::SweepResult result = sim::sweep(sweep, [&](const sim::SweepRun& run) {
+    if (!run.failure.empty()) streams.err(fmt::format("seed {}: {}\n", words.seed, sim::describe(run)));
+  });
+  if (!result.baseline.empty())
+    streams.err(
+        fmt::format("seed {} fails without any crash of the sweep: {}\n", words.seed, result.baseline));
+  streams.out(fmt::format("seed {}: {} crash points, {} runs, {} failures\n", words.seed, result.points,
+                          result.runs, result.failed.size()));
+  return result.failed.empty() && result.baseline.empty() ? 0 : 1;
+}
+
 int run_sim(const SimWords& words, const Streams& streams) {
   if (!words.scenarios.empty()) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
+  if (const auto selected = plant::select(words.plant); !selected) {
+    streams.err(fmt::format("moor sim: {}\n", selected.error().message));
+    return static_cast<int>(ExitCode::usage);
+  }
+  if (words.sweep) return run_sweep(options, words, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
   if (!range) {
@@ -158,6 +186,13 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--html", words->html, "Write a timeline page");
   command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
+  command.add_option("--plant", words->plant,
+                     "Make one planted mistake (builds with MOOR_PLANTS only; base/plants.def)");
+  command.add_flag("--sweep", words->sweep,
+                   "Crash before and after every durable write and external call of the seed");
+  command.add_option("--stride", words->stride, "With --sweep: every so many points")->capture_default_str();
+  command.add_option("--points", words->points, "With --sweep: points at most; 0: all")
+      ->capture_default_str();
   command.callback(
       [words, &line] { line.local = [words](const Streams& streams) { return run_sim(*words, streams); }; });
 }

@@ -148,7 +148,8 @@ void HostFace::pass(const std::string& what) {
 }
 
 Task<Result<std::unique_ptr<Process>>> HostFace::start(ProcessSpec spec) {
-  CO_TRY_VOID(co_await enter("start " + spec.key));
+  std::string what = "start " + spec.key;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   const auto found = machine_.processes.find(spec.key);
   if (found != machine_.processes.end() && found->second->is_alive())
     co_return make_error(Errc::already_exists, spec.key + " lives");
@@ -177,7 +178,8 @@ Task<Result<std::vector<FoundProcess>>> HostFace::find_all() {
 }
 
 Task<Result<void>> HostFace::forget(std::string key) {
-  CO_TRY_VOID(co_await enter("forget " + key));
+  std::string what = "forget " + key;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   machine_.records.erase(key);
   machine_.outputs.erase(key);
   machine_.files.erase(token_path(key));
@@ -221,7 +223,9 @@ Task<Result<std::unique_ptr<Control>>> HostFace::connect(std::string key, Cancel
 }
 
 Task<Result<std::string>> HostFace::run(Command command) {
-  CO_TRY_VOID(co_await enter("run " + (command.arguments.size() > 2 ? command.arguments[2] : "")));
+  std::string what = "run";
+  if (command.arguments.size() > 2) what += " " + command.arguments[2];
+  CO_TRY_VOID(co_await enter(std::move(what)));
   CO_TRY_VOID(co_await wait(caller_.context().scheduler.between(1ms, 30ms)));
   auto done = machine_.run_command(command.arguments);
   CO_TRY_VOID(co_await leave());
@@ -256,14 +260,16 @@ Task<Result<void>> HostFace::make_directory(std::string path) {
 }
 
 Task<Result<void>> HostFace::remove_tree(std::string path) {
-  CO_TRY_VOID(co_await enter("remove_tree " + path));
+  std::string what = "remove_tree " + path;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   std::erase_if(machine_.directories, [&](const auto& one) { return is_below(one.first, path); });
   std::erase_if(machine_.files, [&](const auto& one) { return is_below(one.first, path); });
   co_return co_await leave();
 }
 
 Task<Result<void>> HostFace::rename(std::string from, std::string to) {
-  CO_TRY_VOID(co_await enter("rename " + from));
+  std::string what = "rename " + from;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   auto node = machine_.directories.extract(from);
   if (node.empty()) co_return make_error(Errc::not_found, from);
   machine_.directories.erase(to);
@@ -280,7 +286,8 @@ Task<Result<std::string>> HostFace::read_file(std::string path) {
 }
 
 Task<Result<void>> HostFace::write_file(std::string path, std::string content) {
-  CO_TRY_VOID(co_await enter("write_file " + path));
+  std::string what = "write_file " + path;
+  CO_TRY_VOID(co_await enter(std::move(what)));
   if (machine_.disk_full) co_return make_error(Errc::exhausted, "no space left on device");
   machine_.files[path] = std::move(content);
   co_return co_await leave();
