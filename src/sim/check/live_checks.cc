@@ -1,6 +1,8 @@
 // Faults have stopped and everybody had turns: what must have come to pass by now.
 #include <fmt/format.h>
 
+#include <map>
+
 #include <algorithm>
 
 #include "model/kinds.h"
@@ -33,6 +35,9 @@ std::string waits_for(const lh::VolumeAttachment& book, const std::string& id) {
 class TicketsAreSatisfied final : public Checker {
  public:
   TicketsAreSatisfied() : Checker("L1") {}
+  void on_answer(const Reality&, const ClientAnswer& answer) override {
+    answered_[{answer.volume, answer.node}] = answer.at;
+  }
   void after_healing(const Reality& reality) override {
     for (const lh::VolumeAttachment& book : reality.all<lh::VolumeAttachment>()) {
       const auto volume = reality.get<lh::Volume>(book.metadata.space, book.metadata.name);
@@ -94,7 +99,11 @@ class TicketsAreSatisfied final : public Checker {
                            engine == nullptr ? "does not run" : "does not serve"));
   }
 
+  // Clients go on while this is asked, so one request is always on its way: it is stuck when nothing at all
+  // was answered for long.
   void stuck(const Reality& reality, const DeviceSight& device) const {
+    const auto last = answered_.find({device.volume, device.node});
+    if (last == answered_.end() || reality.now() - last->second < std::chrono::minutes(1)) return;
     for (const EngineSight& engine : reality.engines()) {
       if (engine.volume != device.volume || engine.node != device.node || engine.core == nullptr) continue;
       const auto status = engine.core->status();
@@ -105,6 +114,8 @@ class TicketsAreSatisfied final : public Checker {
                         device.volume, device.node, device.core->open()));
     }
   }
+
+  std::map<std::pair<std::string, std::string>, TimePoint> answered_;  // by volume and node
 };
 
 class UnwantedIsDetached final : public Checker {

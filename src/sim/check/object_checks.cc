@@ -148,25 +148,23 @@ class NoWriteIsLost final : public Checker {
             change.kind->kind, change.name, change.revision, last_));
       last_ = std::max(last_, change.revision);
       const std::string key = registry::key_of(*change.kind, change.space, change.name);
-      const auto known = revisions_.find(key);
-      const std::string expected = known == revisions_.end() ? "" : known->second;
-      const std::string found = change.before == nullptr ? "" : version_of(*change.before);
-      if (known != revisions_.end() && found != expected)
+      const auto known = last_seen_.find(key);
+      if (known != last_seen_.end() && !is_same(known->second, change.before))
         violated(fmt::format(
-            "{} {} was last seen at revision \"{}\", and the next write follows \"{}\": an acknowledged "
+            "{} {} was written as revision {} over a state that is not the one last seen: an acknowledged "
             "write is lost",
-            change.kind->kind, change.name, expected, found));
-      revisions_[key] = change.after == nullptr ? "" : std::to_string(change.revision);
+            change.kind->kind, change.name, change.revision));
+      last_seen_[key] = change.after;
     }
   }
 
  private:
-  static std::string version_of(const Json& object) {
-    const Json* version = object.find_path({"metadata", "resourceVersion"});
-    return version != nullptr && version->is_string() ? std::string(version->as_string()) : "";
+  static bool is_same(const JsonPtr& one, const JsonPtr& other) {
+    if (one == nullptr || other == nullptr) return one == other;
+    return one == other || *one == *other;
   }
   store::Revision last_ = 0;
-  std::map<std::string, std::string> revisions_;
+  std::map<std::string, JsonPtr> last_seen_;  // null: it was removed
 };
 
 // What only controllers write comes through the server that took the term last.
