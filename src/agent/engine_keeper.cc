@@ -270,7 +270,7 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
                               {"incarnation", env_.self.incarnation}});
   // From here on this epoch counts as used, whatever comes of it (S3).
   facts_.epoch = epoch;
-  facts_.process = {};
+  facts_.process = {ProcessFacts::State::starting, false, ""};
   facts_.report.reset();
   facts_.drain_asked = facts_.told_superseded = false;
   auto started = co_await child_.start(std::move(words), std::move(record));
