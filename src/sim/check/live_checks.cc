@@ -94,7 +94,15 @@ class TicketsAreSatisfied final : public Checker {
                            engine == nullptr ? "does not run" : "does not serve"));
   }
 
-  void stuck(const Reality& reality, const DeviceSight& device) const {
+  struct Waiting {
+    std::size_t answers = 0;  // since faults have stopped
+    std::size_t fewest = SIZE_MAX;
+  };
+  static constexpr std::size_t kEnoughAnswers = 30;
+
+  void stuck(const Reality& reality, const DeviceSight& device) {
+    const Waiting& waiting = waiting_[{device.node, device.pid}];
+    if (waiting.fewest == 0 || waiting.answers < kEnoughAnswers) return;
     for (const EngineSight& engine : reality.engines()) {
       if (engine.volume != device.volume || engine.node != device.node || engine.core == nullptr) continue;
       const auto status = engine.core->status();
@@ -105,6 +113,8 @@ class TicketsAreSatisfied final : public Checker {
                         device.volume, device.node, device.core->open()));
     }
   }
+
+  std::map<std::pair<std::string, int>, Waiting> waiting_;  // by node and process
 };
 
 class UnwantedIsDetached final : public Checker {

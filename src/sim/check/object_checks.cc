@@ -148,25 +148,28 @@ class NoWriteIsLost final : public Checker {
             change.kind->kind, change.name, change.revision, last_));
       last_ = std::max(last_, change.revision);
       const std::string key = registry::key_of(*change.kind, change.space, change.name);
-      const auto known = revisions_.find(key);
-      const std::string expected = known == revisions_.end() ? "" : known->second;
-      const std::string found = change.before == nullptr ? "" : version_of(*change.before);
-      if (known != revisions_.end() && found != expected)
+      const auto known = newest_.find(key);
+      if (known != newest_.end() && !same(known->second.object, change.before))
         violated(fmt::format(
-            "{} {} was last seen at revision \"{}\", and the next write follows \"{}\": an acknowledged "
-            "write is lost",
-            change.kind->kind, change.name, expected, found));
-      revisions_[key] = change.after == nullptr ? "" : std::to_string(change.revision);
+            "{} {} was last seen {} at revision {}, and the write of revision {} follows something else: "
+            "an acknowledged write is lost",
+            change.kind->kind, change.name, known->second.object == nullptr ? "gone" : "written",
+            known->second.revision, change.revision));
+      newest_[key] = {change.after, change.revision};
     }
   }
 
  private:
-  static std::string version_of(const Json& object) {
-    const Json* version = object.find_path({"metadata", "resourceVersion"});
-    return version != nullptr && version->is_string() ? std::string(version->as_string()) : "";
+  struct Newest {
+    JsonPtr object;  // null: gone
+    store::Revision revision = 0;
+  };
+  static bool same(const JsonPtr& left, const JsonPtr& right) {
+    if (left == nullptr || right == nullptr) return left == right;
+    return left == right || *left == *right;
   }
   store::Revision last_ = 0;
-  std::map<std::string, std::string> revisions_;
+  std::map<std::string, Newest> newest_;
 };
 
 // What only controllers write comes through the server that took the term last.
