@@ -175,7 +175,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--seed", words->seed, "One seed")->default_val(1)->each([words](const std::string&) {
     words->seed_given = true;
   });
-  command.add_option("--scenario", words->scenarios, "Stories as text (tests/scenarios), each in a cluster of its own");
+  command.add_option("--scenario", words->scenarios,
+                     "Stories as text (tests/scenarios), each in a cluster of its own");
   command.add_option("--seeds", words->seeds, "Many: A..B");
   command.add_option("--hours", words->hours, "How long faults go on, in hours of the simulated clock");
   command.add_option("--nodes", words->nodes, "How many nodes");

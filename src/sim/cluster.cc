@@ -229,6 +229,20 @@ void Cluster::end_clients() {
   }
 }
 
+void Cluster::close_leftover_clients() {
+  std::set<std::string> tickets;
+  for (const auto& book : all<lh::VolumeAttachment>())
+    for (const auto& [id, ticket] : book.spec.attachment_tickets) tickets.insert(id);
+  std::vector<std::string> gone;
+  for (const auto& [ticket, client] : clients_)
+    if (!tickets.contains(ticket)) gone.push_back(ticket);
+  for (const std::string& ticket : gone) {
+    auto node = clients_.extract(ticket);
+    node.mapped()->close();
+    past_clients_.push_back(node.mapped());
+  }
+}
+
 void Cluster::remove_all_tickets() {
   std::vector<Wish> wishes;
   for (const auto& book : all<lh::VolumeAttachment>())

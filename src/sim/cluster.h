@@ -47,6 +47,8 @@ class Cluster final : public Reality {
   bool is_ready() const;
   void begin_final_reads();
   void end_clients();
+  // Workloads whose ticket is gone let go of their device: the pod has ended.
+  void close_leftover_clients();
   void remove_all_tickets();
   std::size_t reads_open() const { return final_reads_; }
   std::uint64_t state_hash() const;

@@ -53,13 +53,12 @@ void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
     case WishKind::delete_volume: return group_.spawn(remove(volume));
     case WishKind::attach: return group_.spawn(patch(volume, wish.ticket, ticket_of(wish)));
     case WishKind::retarget:
-      return group_.spawn(patch(volume, wish.ticket,
-                                Json::object({{"nodeID", fmt::format("node-{}", wish.node)}})));
+      return group_.spawn(
+          patch(volume, wish.ticket, Json::object({{"nodeID", fmt::format("node-{}", wish.node)}})));
     case WishKind::set_parameter: {
       Json parameters = Json::object();
       for (const auto& [name, value] : wish.parameters) parameters.set(name, Json(value));
-      return group_.spawn(
-          patch(volume, wish.ticket, Json::object({{"parameters", std::move(parameters)}})));
+      return group_.spawn(patch(volume, wish.ticket, Json::object({{"parameters", std::move(parameters)}})));
     }
     case WishKind::set_setting: return group_.spawn(set(wish.ticket, wish.type));
     case WishKind::detach: return group_.spawn(patch(volume, wish.ticket, std::nullopt));
@@ -98,9 +97,9 @@ Task<Result<void>> People::create(Wish wish, std::uint64_t bytes) {
                               {"numberOfReplicas", static_cast<std::int64_t>(wish.replicas)},
                               {"accessMode", wish.access_mode},
                               {"migratable", wish.migratable}});
-    Json object = Json::object({{"metadata", Json::object({{"name", volume_name(wish.volume)},
-                                                           {"namespace", "longhorn-system"}})},
-                                {"spec", std::move(spec)}});
+    Json object = Json::object(
+        {{"metadata", Json::object({{"name", volume_name(wish.volume)}, {"namespace", "longhorn-system"}})},
+         {"spec", std::move(spec)}});
     auto made = co_await registry_.create(named<lh::Volume>(""), std::move(object), by_people());
     if (made || made.is(Errc::already_exists)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
@@ -111,8 +110,9 @@ Task<Result<void>> People::create(Wish wish, std::uint64_t bytes) {
 Task<Result<void>> People::set(std::string setting, std::string value) {
   const CancelToken token = group_.token();
   for (int tries = 0; tries < kMostTries; ++tries) {
-    Json object = Json::object(
-        {{"metadata", Json::object({{"name", setting}, {"namespace", "longhorn-system"}})}, {"value", value}});
+    Json object =
+        Json::object({{"metadata", Json::object({{"name", setting}, {"namespace", "longhorn-system"}})},
+                      {"value", value}});
     auto done = co_await registry_.create(named<lh::Setting>(""), std::move(object), by_people());
     if (done.is(Errc::already_exists)) {
       Json change = Json::object({{"value", value}});

@@ -25,8 +25,10 @@ void tell_and_die(int) {
   ::_exit(1);
 }
 
+// The seed alone chooses the rest, unless somebody else did.
 std::string shape_words(const WorldOptions& options) {
-  return fmt::format("--nodes {} --volumes {} --servers {}", options.nodes, options.volumes,
+  if (options.own_shape) return "";
+  return fmt::format(" --nodes {} --volumes {} --servers {}", options.nodes, options.volumes,
                      options.shared_store ? options.servers : 0);
 }
 
@@ -123,7 +125,7 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
         0,
         true,
         fmt::format("seed {}: the process was stopped (an assertion, see above); replay with: {} "
-                    "--seed {} {}",
+                    "--seed {}{}",
                     seed, options.command, seed, shape_words(shape)),
         {}};
     const std::string word = line_of(aborted);
@@ -162,7 +164,7 @@ std::vector<Job> start_jobs(RunOptions options) {
 }  // namespace
 
 std::string describe(const Violation& violation, const WorldOptions& options, const std::string& command) {
-  return fmt::format("seed {}, step {}, {:.6f} s: {} is violated: {}; replay with: {} --seed {} {}",
+  return fmt::format("seed {}, step {}, {:.6f} s: {} is violated: {}; replay with: {} --seed {}{}",
                      options.seed, violation.step,
                      std::chrono::duration<double>(violation.at.since_start).count() - 1, violation.rule,
                      violation.message, command, options.seed, shape_words(options));
@@ -171,6 +173,7 @@ std::string describe(const Violation& violation, const WorldOptions& options, co
 WorldOptions options_of(const RunOptions& options, std::uint64_t seed) {
   WorldOptions world = options.world;
   world.seed = seed;
+  world.own_shape = options.own_shape;
   if (!options.own_shape) return world;
   SeededRandom random(seed ^ 0x73686170);
   world.nodes = 2 + static_cast<std::uint32_t>(random.below(3));

@@ -79,7 +79,7 @@ void draw_volume(Random& random, const DrawOptions& options, std::uint32_t volum
     wishes.push_back({at, WishKind::attach, volume, where, ticket, type, 0});
     wishes.push_back({at + 100ms, WishKind::open_client, volume, where, ticket, "", 0});
     if (random.chance(1, 5)) {
-      const Duration later = draw(random, stays / 10, stays);
+      const Duration later = draw(random, std::min<Duration>(1s, stays), stays);
       const std::string rival = ticket + "b";
       wishes.push_back({at + later, WishKind::attach, volume, node(), rival, "csi-attacher", 0});
       wishes.push_back({at + later + draw(random, 1s, 30s), WishKind::detach, volume, 0, rival, "", 0});

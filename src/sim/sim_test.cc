@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
 #include "sim/process.h"
@@ -11,6 +12,12 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace lh = model::longhorn;
+
+// Crashes make the product complain, as they should; a test need not.
+const bool kSilent = [] {
+  configure_log(LogLevel::off, LogFormat::text);
+  return true;
+}();
 
 bool is_attached(const Reality& reality, const std::string& volume, const std::string& node) {
   const auto found = reality.get<lh::Volume>("longhorn-system", volume);

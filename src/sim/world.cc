@@ -94,6 +94,7 @@ bool World::settle(Duration limit) {
       }
       return sum.hash();
     };
+    cluster.close_leftover_clients();
     const std::uint64_t before = fingerprint();
     cluster.run_for(40s);
     ++attempts;

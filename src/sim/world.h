@@ -36,6 +36,7 @@ struct WorldOptions {
   Duration heal_limit = std::chrono::minutes(30);
   Duration io_pause = std::chrono::milliseconds(500);  // between two requests of one client, on average
   std::uint64_t volume_bytes = 8u << 20;
+  bool own_shape = false;  // the numbers above follow from the seed
   bool check = true;
   bool keep_trace = false;                                     // for --trace and --html
   std::function<void(const std::string& line)> on_trace = {};  // as it happens

@@ -25,10 +25,11 @@ class JournaledStore::Stream final : public WatchStream {
  public:
   Stream(JournaledStore& store, std::string prefix, Revision after)
       : store_(&store), prefix_(std::move(prefix)), cursor_(after) {
-    store.streams_.insert(this);
+    number_ = ++store.last_stream_;
+    store.streams_.emplace(number_, this);
   }
   ~Stream() override {
-    if (store_ != nullptr) store_->streams_.erase(this);
+    if (store_ != nullptr) store_->streams_.erase(number_);
   }
 
   Task<Result<WatchBatch>> next() override {
@@ -49,7 +50,7 @@ class JournaledStore::Stream final : public WatchStream {
   }
 
   void close() override {
-    if (store_ != nullptr) store_->streams_.erase(this);
+    if (store_ != nullptr) store_->streams_.erase(number_);
     store_ = nullptr;
     wake();
   }
@@ -61,6 +62,7 @@ class JournaledStore::Stream final : public WatchStream {
   JournaledStore* store_;  // null: closed
   std::string prefix_;
   Revision cursor_;
+  std::uint64_t number_ = 0;
   std::optional<Completion<bool>> waiting_;
 };
 
@@ -70,7 +72,7 @@ JournaledStore::JournaledStore(Executor& executor, std::unique_ptr<Journal> jour
 JournaledStore::~JournaledStore() {
   *alive_ = false;
   for (auto& [id, lease] : leases_) executor_.stop_timer(lease.timer);
-  while (!streams_.empty()) (*streams_.begin())->close();
+  while (!streams_.empty()) streams_.begin()->second->close();
   const Error gone =
       make_error(Errc::timed_out, "the store was closed before the write was known to be safe");
   for (auto* queue : {&sent_, &waiting_}) {
@@ -240,7 +242,7 @@ void JournaledStore::refuse_all(const Error& sent_error, const Error& waiting_er
 }
 
 void JournaledStore::wake_streams() {
-  for (Stream* stream : streams_) stream->wake();
+  for (const auto& [number, stream] : streams_) stream->wake();
 }
 
 Task<Result<std::unique_ptr<WatchStream>>> JournaledStore::watch(std::string prefix, Revision after) {

@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "base/completion.h"
 #include "base/executor.h"
@@ -93,8 +92,9 @@ class JournaledStore final : public Store {
   std::deque<Revision> forget_;  // ascending; leaves the journal with the next batches
   Revision journal_compacted_ = 0;
   std::optional<Error> stopped_;
-  std::optional<Error> full_;  // the last batch found no space
-  std::set<Stream*> streams_;
+  std::optional<Error> full_;                 // the last batch found no space
+  std::map<std::uint64_t, Stream*> streams_;  // by number: addresses must not decide who wakes first
+  std::uint64_t last_stream_ = 0;
   std::map<LeaseId, LeaseState> leases_;
   LeaseId next_lease_ = 1;
   // Journal callbacks and lease tasks may come after this object is gone.

@@ -150,7 +150,8 @@ InstanceState state_of(const Engine& object, std::int64_t granted, const Self& s
   }
   // Neither there nor known to be gone: `stopped` would be taken as the release of an epoch that is just
   // coming up (S12).
-  if (facts.process.state == State::starting) return wanted ? InstanceState::starting : InstanceState::stopping;
+  if (facts.process.state == State::starting)
+    return wanted ? InstanceState::starting : InstanceState::stopping;
   if (!wanted)
     return facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device") ? InstanceState::stopped
                                                                             : InstanceState::stopping;

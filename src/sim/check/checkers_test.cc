@@ -496,7 +496,7 @@ TEST_F(CheckerTest, S38AWriteThatIsLostIsSeen) {
   reality_.objects.begin()->second =
       std::make_shared<const Json>(*parse_json(R"({"metadata": {"resourceVersion": "11"}})"));
   write({grant(3, "")});
-  expect_said("S38", {"revision 13", "lost"});
+  expect_said("S38", {"at revision 12", "revision 13", "lost"});
 }
 
 TEST_F(CheckerTest, S39AWriteOfAFormerLeaderIsSeen) {

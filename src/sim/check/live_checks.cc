@@ -1,8 +1,6 @@
 // Faults have stopped and everybody had turns: what must have come to pass by now.
 #include <fmt/format.h>
 
-#include <map>
-
 #include <algorithm>
 
 #include "model/kinds.h"
@@ -35,9 +33,6 @@ std::string waits_for(const lh::VolumeAttachment& book, const std::string& id) {
 class TicketsAreSatisfied final : public Checker {
  public:
   TicketsAreSatisfied() : Checker("L1") {}
-  void on_answer(const Reality&, const ClientAnswer& answer) override {
-    answered_[{answer.volume, answer.node}] = answer.at;
-  }
   void after_healing(const Reality& reality) override {
     for (const lh::VolumeAttachment& book : reality.all<lh::VolumeAttachment>()) {
       const auto volume = reality.get<lh::Volume>(book.metadata.space, book.metadata.name);
@@ -99,11 +94,15 @@ class TicketsAreSatisfied final : public Checker {
                            engine == nullptr ? "does not run" : "does not serve"));
   }
 
-  // Clients go on while this is asked, so one request is always on its way: it is stuck when nothing at all
-  // was answered for long.
-  void stuck(const Reality& reality, const DeviceSight& device) const {
-    const auto last = answered_.find({device.volume, device.node});
-    if (last == answered_.end() || reality.now() - last->second < std::chrono::minutes(1)) return;
+  struct Waiting {
+    std::size_t answers = 0;  // since faults have stopped
+    std::size_t fewest = SIZE_MAX;
+  };
+  static constexpr std::size_t kEnoughAnswers = 30;
+
+  void stuck(const Reality& reality, const DeviceSight& device) {
+    const Waiting& waiting = waiting_[{device.node, device.pid}];
+    if (waiting.fewest == 0 || waiting.answers < kEnoughAnswers) return;
     for (const EngineSight& engine : reality.engines()) {
       if (engine.volume != device.volume || engine.node != device.node || engine.core == nullptr) continue;
       const auto status = engine.core->status();
@@ -115,7 +114,7 @@ class TicketsAreSatisfied final : public Checker {
     }
   }
 
-  std::map<std::pair<std::string, std::string>, TimePoint> answered_;  // by volume and node
+  std::map<std::pair<std::string, int>, Waiting> waiting_;  // by node and process
 };
 
 class UnwantedIsDetached final : public Checker {

@@ -148,23 +148,28 @@ class NoWriteIsLost final : public Checker {
             change.kind->kind, change.name, change.revision, last_));
       last_ = std::max(last_, change.revision);
       const std::string key = registry::key_of(*change.kind, change.space, change.name);
-      const auto known = last_seen_.find(key);
-      if (known != last_seen_.end() && !is_same(known->second, change.before))
+      const auto known = newest_.find(key);
+      if (known != newest_.end() && !same(known->second.object, change.before))
         violated(fmt::format(
-            "{} {} was written as revision {} over a state that is not the one last seen: an acknowledged "
-            "write is lost",
-            change.kind->kind, change.name, change.revision));
-      last_seen_[key] = change.after;
+            "{} {} was last seen {} at revision {}, and the write of revision {} follows something else: "
+            "an acknowledged write is lost",
+            change.kind->kind, change.name, known->second.object == nullptr ? "gone" : "written",
+            known->second.revision, change.revision));
+      newest_[key] = {change.after, change.revision};
     }
   }
 
  private:
-  static bool is_same(const JsonPtr& one, const JsonPtr& other) {
-    if (one == nullptr || other == nullptr) return one == other;
-    return one == other || *one == *other;
+  struct Newest {
+    JsonPtr object;  // null: gone
+    store::Revision revision = 0;
+  };
+  static bool same(const JsonPtr& left, const JsonPtr& right) {
+    if (left == nullptr || right == nullptr) return left == right;
+    return left == right || *left == *right;
   }
   store::Revision last_ = 0;
-  std::map<std::string, JsonPtr> last_seen_;  // null: it was removed
+  std::map<std::string, Newest> newest_;
 };
 
 // What only controllers write comes through the server that took the term last.

@@ -153,8 +153,9 @@ const std::map<std::string, Maker>& makers() {
        }},
       {"given",
        [](Words w) {
-         return of_volume([](const lh::Volume& v, const Words& x) { return v.spec.node_id == node_name(x[2]); },
-                          std::move(w));
+         return of_volume(
+             [](const lh::Volume& v, const Words& x) { return v.spec.node_id == node_name(x[2]); },
+             std::move(w));
        }},
       {"satisfied",
        [](Words w) {
@@ -289,9 +290,9 @@ std::string describe_now(const Reality& reality, const Words& words) {
   if (words.size() < 2 || !words[1].starts_with('v')) return "";
   const auto found = volume(reality, words[1]);
   if (!found) return fmt::format("{} is not there", words[1]);
-  std::string text = fmt::format("{} is {}, given to \"{}\", at \"{}\", {}", words[1],
-                                 to_string(found->status.state), found->spec.node_id,
-                                 found->status.current_node_id, to_string(found->status.robustness));
+  std::string text =
+      fmt::format("{} is {}, given to \"{}\", at \"{}\", {}", words[1], to_string(found->status.state),
+                  found->spec.node_id, found->status.current_node_id, to_string(found->status.robustness));
   const auto book = reality.get<lh::VolumeAttachment>(kSpace, volume_name(words[1]));
   if (!book) return text;
   for (const auto& [id, status] : book->status.attachment_ticket_statuses) {

@@ -1,5 +1,5 @@
-// What a scenario asks of the world, as a function of Reality. Parsed words only (scenario.h): nothing here can
-// meet a word that it does not know.
+// What a scenario asks of the world, as a function of Reality. Parsed words only (scenario.h): nothing here
+// can meet a word that it does not know.
 #pragma once
 
 #include <functional>

@@ -20,7 +20,7 @@ struct Option {
 
 // One form of a statement or of a condition: its fixed words and its places, in order.
 struct Form {
-  std::string_view usage;         // as people write it: capitals are places
+  std::string_view usage;  // as people write it: capitals are places
   std::vector<Option> options = {};
 };
 
@@ -149,7 +149,8 @@ constexpr std::array<Place, 7> kPlaces = {{{"VOLUME", Word::volume, "a volume (v
                                            {"TEXT", Word::text, "a word"}}};
 
 const Place* place_of(std::string_view word) {
-  const auto* found = std::find_if(kPlaces.begin(), kPlaces.end(), [&](const Place& p) { return p.word == word; });
+  const auto* found =
+      std::find_if(kPlaces.begin(), kPlaces.end(), [&](const Place& p) { return p.word == word; });
   return found == kPlaces.end() ? nullptr : found;
 }
 
@@ -264,12 +265,14 @@ Result<void> take_cluster(const Statement& statement, Scenario& scenario) {
 Result<void> check_names(const Statement& statement, const Scenario& scenario) {
   for (const std::string& word : statement.words) {
     if (is_name(word, 'n') && number_of(word) > scenario.nodes)
-      return make_error(Errc::invalid, fmt::format("there is no {}: the cluster has {} nodes", word, scenario.nodes));
+      return make_error(Errc::invalid,
+                        fmt::format("there is no {}: the cluster has {} nodes", word, scenario.nodes));
     if (is_name(word, 's') && number_of(word) > scenario.servers)
       return make_error(Errc::invalid,
                         fmt::format("there is no {}: the cluster has {} servers", word, scenario.servers));
     if (is_name(word, 'v') && statement.verb != "volume" && number_of(word) > scenario.volumes)
-      return make_error(Errc::invalid, fmt::format("{} is not declared: write \"volume {}\" first", word, word));
+      return make_error(Errc::invalid,
+                        fmt::format("{} is not declared: write \"volume {}\" first", word, word));
   }
   return {};
 }
@@ -327,11 +330,12 @@ Result<Scenario> parse_scenario(std::string_view text, std::string file) {
       taken = take(*std::move(statement), scenario);
     }
     if (!taken)
-      return make_error(Errc::invalid, fmt::format("{}:{}: {}", scenario.file, line_number, taken.error().message));
+      return make_error(Errc::invalid,
+                        fmt::format("{}:{}: {}", scenario.file, line_number, taken.error().message));
   }
   if (scenario.title.empty())
-    return make_error(Errc::invalid,
-                      fmt::format("{}:1: the first line says what it shows: \"# scenario: …\"", scenario.file));
+    return make_error(Errc::invalid, fmt::format("{}:1: the first line says what it shows: \"# scenario: …\"",
+                                                 scenario.file));
   if (scenario.statements.empty())
     return make_error(Errc::invalid, fmt::format("{}: the scenario is empty", scenario.file));
   return scenario;

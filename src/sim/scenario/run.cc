@@ -52,18 +52,30 @@ std::optional<FaultKind> fault_kind(const Statement& statement) {
     FaultKind kind;
   };
   static constexpr Row kRows[] = {
-      {"crash", "server", FaultKind::kill_server},    {"crash", "agent", FaultKind::kill_agent},
-      {"crash", "", FaultKind::kill_process},         {"power", "node", FaultKind::power_node},
-      {"power", "server", FaultKind::power_server},   {"pause", "server", FaultKind::pause_server},
-      {"pause", "agent", FaultKind::pause_agent},     {"pause", "", FaultKind::pause_process},
-      {"cut", "", FaultKind::cut_node},               {"cut-out", "", FaultKind::cut_one_way},
-      {"cut-in", "", FaultKind::cut_one_way},         {"cut-pair", "", FaultKind::cut_pair},
-      {"cut-store", "", FaultKind::cut_store},        {"lossy", "", FaultKind::lossy},
-      {"slow", "", FaultKind::slow},                  {"lose-answers", "", FaultKind::lose_answers},
-      {"cut-watches", "", FaultKind::watch_cuts},     {"compact", "", FaultKind::expire_watches},
-      {"store-down", "", FaultKind::store_down},      {"step-clock", "", FaultKind::step_clock},
-      {"full-disk", "", FaultKind::full_disk},        {"failing-sync", "", FaultKind::failing_sync},
-      {"slow-disk", "", FaultKind::slow_disk},        {"old-boot", "", FaultKind::old_boot},
+      {"crash", "server", FaultKind::kill_server},
+      {"crash", "agent", FaultKind::kill_agent},
+      {"crash", "", FaultKind::kill_process},
+      {"power", "node", FaultKind::power_node},
+      {"power", "server", FaultKind::power_server},
+      {"pause", "server", FaultKind::pause_server},
+      {"pause", "agent", FaultKind::pause_agent},
+      {"pause", "", FaultKind::pause_process},
+      {"cut", "", FaultKind::cut_node},
+      {"cut-out", "", FaultKind::cut_one_way},
+      {"cut-in", "", FaultKind::cut_one_way},
+      {"cut-pair", "", FaultKind::cut_pair},
+      {"cut-store", "", FaultKind::cut_store},
+      {"lossy", "", FaultKind::lossy},
+      {"slow", "", FaultKind::slow},
+      {"lose-answers", "", FaultKind::lose_answers},
+      {"cut-watches", "", FaultKind::watch_cuts},
+      {"compact", "", FaultKind::expire_watches},
+      {"store-down", "", FaultKind::store_down},
+      {"step-clock", "", FaultKind::step_clock},
+      {"full-disk", "", FaultKind::full_disk},
+      {"failing-sync", "", FaultKind::failing_sync},
+      {"slow-disk", "", FaultKind::slow_disk},
+      {"old-boot", "", FaultKind::old_boot},
       {"late-commands", "", FaultKind::backend_timeout},
   };
   for (const Row& row : kRows) {
@@ -91,10 +103,13 @@ Fault to_fault(const Statement& statement, FaultKind kind) {
     case FaultKind::kill_process:
     case FaultKind::pause_process:
       // "engine volume-1", "replica volume-1-r-2", "replica volume-1" for all of them
-      fault.process = fmt::format("{} {}", words[0] == "replicas" ? "replica" : words[0], volume_name(words[1]));
+      fault.process =
+          fmt::format("{} {}", words[0] == "replicas" ? "replica" : words[0], volume_name(words[1]));
       if (words.size() > 2) fault.process += "-r-" + words[2];
       break;
-    case FaultKind::failing_sync: fault.process = fmt::format("replica {}-r-{}", volume_name(words[0]), words[1]); break;
+    case FaultKind::failing_sync:
+      fault.process = fmt::format("replica {}-r-{}", volume_name(words[0]), words[1]);
+      break;
     case FaultKind::cut_one_way: fault.argument = statement.verb == "cut-in" ? 1 : 0; break;
     case FaultKind::cut_pair: fault.argument = number_of(words[1]) - 1; break;
     case FaultKind::lossy:
@@ -179,7 +194,8 @@ class Run {
       world_.judge();
     }
     if (!failure_ && world_.violation())
-      failure_ = fmt::format("{}: {}: {}", scenario_.file, world_.violation()->rule, world_.violation()->message);
+      failure_ =
+          fmt::format("{}: {}: {}", scenario_.file, world_.violation()->rule, world_.violation()->message);
     return {world_.outcome(), failure_};
   }
 

@@ -1,6 +1,6 @@
-// Runs a scenario in a world of its own: wishes and faults as its statements say, `always` at every step, `until`
-// with its limit, and at the end healing, quiet, and everything that a seed's run asks of the world. The same
-// scenario gives the same hash every time.
+// Runs a scenario in a world of its own: wishes and faults as its statements say, `always` at every step,
+// `until` with its limit, and at the end healing, quiet, and everything that a seed's run asks of the world.
+// The same scenario gives the same hash every time.
 #pragma once
 
 #include <functional>

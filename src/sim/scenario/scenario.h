@@ -1,6 +1,6 @@
-// A scenario as text: what an operator would do and see, one statement a line (tests/scenarios/README.md is its
-// manual). Parsing checks every word, so that a typing mistake is an error with its line and never a statement
-// that does nothing.
+// A scenario as text: what an operator would do and see, one statement a line (tests/scenarios/README.md is
+// its manual). Parsing checks every word, so that a typing mistake is an error with its line and never a
+// statement that does nothing.
 #pragma once
 
 #include <cstdint>

@@ -79,18 +79,23 @@ Task<Result<std::vector<ChangePtr>>> Subscription::next(CancelToken token) {
 Hub::Hub(Executor& executor, HubOptions options) : executor_(executor), options_(options) {}
 
 Hub::~Hub() {
-  std::vector<Subscription*> left;
-  for (auto& [prefix, bucket] : buckets_) {
-    left.insert(left.end(), bucket.all.begin(), bucket.all.end());
-    for (auto& [term, watchers] : bucket.by_term) left.insert(left.end(), watchers.begin(), watchers.end());
+  for (const auto& [number, subscription] : everybody()) subscription->close();
+}
+
+Hub::Watchers Hub::everybody() const {
+  Watchers found;
+  for (const auto& [prefix, bucket] : buckets_) {
+    found.insert(bucket.all.begin(), bucket.all.end());
+    for (const auto& [term, watchers] : bucket.by_term) found.insert(watchers.begin(), watchers.end());
   }
-  for (Subscription* subscription : left) subscription->close();
+  return found;
 }
 
 void Hub::add(Subscription& subscription) {
+  subscription.number_ = ++last_number_;
   Bucket& bucket = buckets_[subscription.interest_.prefix];
   const auto& term = subscription.interest_.term;
-  (term ? bucket.by_term[*term] : bucket.all).insert(&subscription);
+  (term ? bucket.by_term[*term] : bucket.all).emplace(subscription.number_, &subscription);
   ++watchers_;
 }
 
@@ -100,10 +105,10 @@ void Hub::remove(Subscription& subscription) {
   Bucket& bucket = found->second;
   if (const auto& term = subscription.interest_.term) {
     const auto watchers = bucket.by_term.find(*term);
-    watchers->second.erase(&subscription);
+    watchers->second.erase(subscription.number_);
     if (watchers->second.empty()) bucket.by_term.erase(watchers);
   } else {
-    bucket.all.erase(&subscription);
+    bucket.all.erase(subscription.number_);
   }
   if (bucket.all.empty() && bucket.by_term.empty()) buckets_.erase(found);
   --watchers_;
@@ -138,7 +143,7 @@ Result<std::unique_ptr<Subscription>> Hub::subscribe(Interest interest, Revision
 
 void Hub::offer_bucket(const Bucket& bucket, const ChangePtr& change) {
   // A watcher only wakes here, it never runs: the sets do not change under us.
-  for (Subscription* subscription : bucket.all) subscription->offer(change, options_.pending_limit);
+  for (const auto& [number, subscription] : bucket.all) subscription->offer(change, options_.pending_limit);
   if (bucket.by_term.empty()) return;
   std::vector<Term> terms;
   if (change->before != nullptr) terms = change->before->terms;
@@ -149,7 +154,8 @@ void Hub::offer_bucket(const Bucket& bucket, const ChangePtr& change) {
   for (const Term& term : terms) {
     const auto found = bucket.by_term.find(term);
     if (found == bucket.by_term.end()) continue;
-    for (Subscription* subscription : found->second) subscription->offer(change, options_.pending_limit);
+    for (const auto& [number, subscription] : found->second)
+      subscription->offer(change, options_.pending_limit);
   }
 }
 
@@ -186,15 +192,9 @@ void Hub::reset(Revision revision) {
   ring_bytes_ = 0;
   ring_start_ = revision;
   revision_ = revision;
-  for (auto& [prefix, bucket] : buckets_) {
-    if (MOOR_PLANT("hub-reset-not-told")) break;
-    const auto tell = [](const Watchers& watchers) {
-      for (Subscription* subscription : watchers)
-        subscription->fail(make_error(Errc::expired, "the history before this watch is gone: list again"));
-    };
-    tell(bucket.all);
-    for (auto& [term, watchers] : bucket.by_term) tell(watchers);
-  }
+  if (MOOR_PLANT("hub-reset-not-told")) return;
+  for (const auto& [number, subscription] : everybody())
+    subscription->fail(make_error(Errc::expired, "the history before this watch is gone: list again"));
 }
 
 }  // namespace moor::store

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -62,7 +61,8 @@ class Subscription {
   void fail(Error error);
   void wake();
 
-  Hub* hub_;  // null: ended
+  Hub* hub_;                  // null: ended
+  std::uint64_t number_ = 0;  // in the order of subscribing
   Interest interest_;
   std::deque<ChangePtr> pending_;
   std::optional<Error> failed_;
@@ -91,11 +91,13 @@ class Hub {
 
  private:
   friend class Subscription;
-  using Watchers = std::set<Subscription*>;
+  using Watchers =
+      std::map<std::uint64_t, Subscription*>;  // by number: addresses must not decide who wakes first
   struct Bucket {
     Watchers all;
     std::map<Term, Watchers> by_term;
   };
+  Watchers everybody() const;
   void add(Subscription& subscription);
   void remove(Subscription& subscription);
   void offer_bucket(const Bucket& bucket, const ChangePtr& change);
@@ -110,6 +112,7 @@ class Hub {
   Revision ring_start_ = 0;  // changes after this revision are in the ring
   Revision revision_ = 0;
   std::size_t watchers_ = 0;
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace moor::store
