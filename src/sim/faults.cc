@@ -129,7 +129,8 @@ void Cluster::inject(
       if (!fault.process.empty()) {
         for (const auto& machine : machines)
           for (auto& [path, directory] : machine->directories)
-            if ("replica " + directory.replica == fault.process) directory.disk->fail_syncs_of("v");
+            if (path.ends_with(fault.process.substr(fault.process.rfind("-r-"))))
+              directory.disk->fail_syncs_of("v");
         return;
       }
       if (node.directories.empty()) return;

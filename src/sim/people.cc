@@ -100,7 +100,9 @@ Task<Result<void>> People::create(Wish wish, std::uint64_t bytes) {
     Json object = Json::object(
         {{"metadata", Json::object({{"name", volume_name(wish.volume)}, {"namespace", "longhorn-system"}})},
          {"spec", std::move(spec)}});
-    auto made = co_await registry_.create(named<lh::Volume>(""), std::move(object), by_people());
+    registry::ResourceName what = named<lh::Volume>("");
+    registry::WriteOptions options = by_people();
+    auto made = co_await registry_.create(std::move(what), std::move(object), std::move(options));
     if (made || made.is(Errc::already_exists)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
@@ -113,11 +115,15 @@ Task<Result<void>> People::set(std::string setting, std::string value) {
     Json object =
         Json::object({{"metadata", Json::object({{"name", setting}, {"namespace", "longhorn-system"}})},
                       {"value", value}});
-    auto done = co_await registry_.create(named<lh::Setting>(""), std::move(object), by_people());
+    registry::ResourceName what = named<lh::Setting>("");
+    registry::WriteOptions options = by_people();
+    auto done = co_await registry_.create(std::move(what), std::move(object), std::move(options));
     if (done.is(Errc::already_exists)) {
       Json change = Json::object({{"value", value}});
-      done = co_await registry_.patch(named<lh::Setting>(setting), registry::PatchType::merge,
-                                      std::move(change), by_people());
+      what = named<lh::Setting>(setting);
+      options = by_people();
+      done = co_await registry_.patch(std::move(what), registry::PatchType::merge, std::move(change),
+                                      std::move(options));
     }
     if (done) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
@@ -128,7 +134,9 @@ Task<Result<void>> People::set(std::string setting, std::string value) {
 Task<Result<void>> People::remove(std::string volume) {
   const CancelToken token = group_.token();
   for (int tries = 0; tries < kMostTries; ++tries) {
-    auto gone = co_await registry_.remove(named<lh::Volume>(volume), {});
+    registry::ResourceName what = named<lh::Volume>(volume);
+    registry::DeleteOptions options;
+    auto gone = co_await registry_.remove(std::move(what), std::move(options));
     if (gone || gone.is(Errc::not_found)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
@@ -141,8 +149,10 @@ Task<Result<void>> People::patch(std::string volume, std::string ticket, std::op
   tickets.set(ticket, value ? *value : Json());
   const Json patch = Json::object({{"spec", Json::object({{"attachmentTickets", std::move(tickets)}})}});
   for (int tries = 0; tries < kMostTries; ++tries) {
-    auto done = co_await registry_.patch(named<lh::VolumeAttachment>(volume), registry::PatchType::merge,
-                                         patch, by_people());
+    registry::ResourceName what = named<lh::VolumeAttachment>(volume);
+    registry::WriteOptions options = by_people();
+    auto done =
+        co_await registry_.patch(std::move(what), registry::PatchType::merge, patch, std::move(options));
     if (done || (!value && done.is(Errc::not_found))) break;
     if (done.is(Errc::invalid) || done.is(Errc::forbidden)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
