@@ -148,6 +148,7 @@ InstanceState state_of(const Engine& object, std::int64_t granted, const Self& s
     const DeviceFacts* device = current_device(facts);
     return device != nullptr && device->is_up() ? InstanceState::running : InstanceState::starting;
   }
+  if (facts.starting) return InstanceState::starting;
   if (!wanted)
     return facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device") ? InstanceState::stopped
                                                                             : InstanceState::stopping;

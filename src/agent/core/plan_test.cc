@@ -115,6 +115,19 @@ TEST(EnginePlan, TheEndOfAProcessIsToldWithItsEpochAndCause) {
   EXPECT_EQ(stopped.epoch, 3);
 }
 
+TEST(EnginePlan, WhileItsProcessIsBeingMadeAnEpochIsNeverCalledStopped) {
+  const Grant three = grant(3);
+  EngineFacts facts;
+  facts.epoch = 3;
+  facts.starting = true;
+  for (const InstanceState wanted : {InstanceState::running, InstanceState::stopped}) {
+    const Engine object = engine(wanted);
+    const auto said = plan_engine(&object, &three, kSelf, facts, kNow).status;
+    EXPECT_EQ(said.current_state, InstanceState::starting);
+    EXPECT_EQ(said.epoch, 3);
+  }
+}
+
 TEST(EnginePlan, TheDeviceIsMadeForAServingEngineAndToldOnceItIsUp) {
   const Engine wanted = engine(InstanceState::running);
   const Grant three = grant(3);
