@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 
+#include "base/log.h"
 #include "sim/runner.h"
 
 namespace moor::cli {
@@ -22,6 +23,7 @@ struct SimWords {
   std::string html;
   std::uint32_t jobs = 1;
   bool each = false;
+  std::string log_level = "off";
 };
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
@@ -71,6 +73,12 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
 }
 
 int run_sim(const SimWords& words, const Streams& streams) {
+  const auto level = parse_log_level(words.log_level);
+  if (!level) {
+    streams.err("moor sim: " + level.error().message + "\n");
+    return static_cast<int>(ExitCode::usage);
+  }
+  configure_log(*level, LogFormat::text);
   sim::RunOptions options = options_of(words);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
@@ -112,6 +120,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_flag("--trace", words->trace, "Tell what happens, line by line");
   command.add_option("--html", words->html, "Write a timeline page");
   command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
+  command.add_option("--log-level", words->log_level, "What the product logs: off, error, warn, info, debug")
+      ->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
   command.callback(
       [words, &line] { line.local = [words](const Streams& streams) { return run_sim(*words, streams); }; });

@@ -142,8 +142,14 @@ void Cluster::open_client(const Wish& wish) {
   if (wish.node == 0 || wish.node > machines.size()) return;
   Machine& machine = *machines[wish.node - 1];
   if (!machine.is_up()) return;
+  const auto may_open = [this, volume = volume_name(wish.volume), ticket = wish.ticket] {
+    const auto book = get<lh::VolumeAttachment>("longhorn-system", volume);
+    if (!book) return false;
+    const auto found = book->status.attachment_ticket_statuses.find(ticket);
+    return found != book->status.attachment_ticket_statuses.end() && found->second.satisfied;
+  };
   const auto client = std::make_shared<Client>(
-      machine, history_of(volume_name(wish.volume)), next_client_++,
+      machine, history_of(volume_name(wish.volume)), next_client_++, may_open,
       [this](const std::string& rule, std::string message) { violated(rule, std::move(message)); });
   clients_[wish.ticket] = client;
   client->open();

@@ -32,6 +32,7 @@ class Cluster final : public Reality {
   void for_each(const model::KindInfo& kind, const std::function<void(const JsonPtr&)>& visit) const override;
   const std::map<std::string, VolumeHistory>& histories() const override { return histories_; }
   std::optional<std::vector<std::byte>> bytes_of(const ReplicaSight& replica) const override;
+  std::optional<block::HelloAnswer> answer_of(const ReplicaSight& replica) const override;
 
   // One event, then the checkers.
   bool step_once();
