@@ -46,6 +46,8 @@ class Cluster final : public Reality {
   void violated(std::string_view rule, std::string message);
   bool is_quiet() const;
   bool is_ready() const;
+  // Every volume is where its tickets want it.
+  bool is_content() const;
   void begin_final_reads();
   void end_clients();
   // Workloads whose ticket is gone let go of their device: the pod has ended.
