@@ -4,10 +4,12 @@
 
 #include <charconv>
 #include <fstream>
+#include <iterator>
 
 #include "base/log.h"
 #include "base/plants.h"
 #include "sim/runner.h"
+#include "sim/scenario/run.h"
 #include "sim/sweep.h"
 
 namespace moor::cli {
@@ -23,6 +25,8 @@ struct SimWords {
   bool no_swarm = false;
   bool trace = false;
   std::string html;
+  std::vector<std::string> scenarios;
+  bool seed_given = false;
   std::uint32_t jobs = 1;
   bool each = false;
   std::string plant;
@@ -78,6 +82,42 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
   return outcome.violation ? 1 : 0;
 }
 
+// One after the other; the last line has the counts of all.
+int run_scenarios(const SimWords& words, const Streams& streams) {
+  sim::RunResult result;
+  for (const std::string& file : words.scenarios) {
+    std::ifstream stream(file);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    if (!stream) {
+      streams.err(fmt::format("moor sim: cannot read {}\n", file));
+      return static_cast<int>(ExitCode::usage);
+    }
+    const auto scenario = sim::parse_scenario(text, file);
+    if (!scenario) {
+      streams.err(fmt::format("moor sim: {}\n", scenario.error().message));
+      return static_cast<int>(ExitCode::usage);
+    }
+    sim::ScenarioOptions options;
+    if (words.seed_given) options.seed = words.seed;
+    options.keep_trace = !words.html.empty();
+    if (words.trace) options.on_trace = [&streams](const std::string& line) { streams.out(line + "\n"); };
+    const sim::ScenarioOutcome one = sim::run_scenario(*scenario, options);
+    if (!words.html.empty()) std::ofstream(words.html) << sim::timeline_page(one.outcome);
+    ++result.seeds;
+    result.counts.add(one.outcome.counts);
+    result.hash = result.hash * 0x9e3779b97f4a7c15ull + one.outcome.hash;
+    if (!one.failure) {
+      if (words.each) streams.out(fmt::format("{}: {}\n", file, scenario->title));
+      continue;
+    }
+    ++result.failures;
+    streams.err(fmt::format("FAILED {}: {}\n{}\n  again: moor sim --scenario {} --seed {} --trace\n", file,
+                            scenario->title, *one.failure, file, one.outcome.seed));
+  }
+  streams.out(sim::summary(result) + "\n");
+  return result.failures == 0 ? 0 : 1;
+}
+
 int run_sweep(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
   sim::SweepOptions sweep;
   sweep.world = sim::options_of(options, words.seed);
@@ -102,6 +142,7 @@ int run_sim(const SimWords& words, const Streams& streams) {
     return static_cast<int>(ExitCode::usage);
   }
   configure_log(*level, LogFormat::text);
+  if (!words.scenarios.empty()) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
   if (const auto selected = plant::select(words.plant); !selected) {
     streams.err(fmt::format("moor sim: {}\n", selected.error().message));
@@ -132,13 +173,18 @@ void add_sim(CLI::App& app, CommandLine& line) {
       "Examples:\n"
       "  moor sim --seeds 1..1000 --jobs 2\n"
       "  moor sim --seed 7 --trace\n"
+      "  moor sim --scenario tests/scenarios/*.scn\n"
       "  moor sim --seed 7 --nodes 10 --volumes 100 --servers 3 --hours 1 --html run.html\n"
       "Each seed chooses its cluster and its faults unless you say how many nodes, volumes or servers. The\n"
       "same seed gives the same hash on every machine. A failure prints the rule that was broken and the\n"
       "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did "
       "not.\n");
   const auto words = std::make_shared<SimWords>();  // shared by the options and the run after parsing
-  command.add_option("--seed", words->seed, "One seed")->default_val(1);
+  command.add_option("--seed", words->seed, "One seed")->default_val(1)->each([words](const std::string&) {
+    words->seed_given = true;
+  });
+  command.add_option("--scenario", words->scenarios,
+                     "Stories as text (tests/scenarios), each in a cluster of its own");
   command.add_option("--seeds", words->seeds, "Many: A..B");
   command.add_option("--hours", words->hours, "How long faults go on, in hours of the simulated clock");
   command.add_option("--nodes", words->nodes, "How many nodes");

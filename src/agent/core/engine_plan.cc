@@ -148,7 +148,10 @@ InstanceState state_of(const Engine& object, std::int64_t granted, const Self& s
     const DeviceFacts* device = current_device(facts);
     return device != nullptr && device->is_up() ? InstanceState::running : InstanceState::starting;
   }
-  if (facts.starting) return InstanceState::starting;
+  // Neither there nor known to be gone: `stopped` would be taken as the release of an epoch that is just
+  // coming up (S12).
+  if (facts.process.state == State::starting)
+    return wanted ? InstanceState::starting : InstanceState::stopping;
   if (!wanted)
     return facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device") ? InstanceState::stopped
                                                                             : InstanceState::stopping;

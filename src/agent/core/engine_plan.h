@@ -32,9 +32,6 @@ struct EngineFacts {
   ProcessFacts process;    // of that start
   std::string socket;      // where it serves NBD
   bool unheard = false;    // found running, and it has not said anything yet
-  // The epoch counts as used and its process is being made: neither running nor stopped, and whoever hears
-  // `stopped` with this epoch takes it for the proof that it never writes.
-  bool starting = false;
   bool drain_asked = false;
   bool told_superseded = false;
   std::optional<EngineReport> report;
