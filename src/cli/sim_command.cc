@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/log.h"
 #include "base/plants.h"
 #include "sim/runner.h"
 #include "sim/scenario/run.h"
@@ -32,6 +33,7 @@ struct SimWords {
   bool sweep = false;
   std::uint64_t stride = 1;
   std::uint64_t points = 0;
+  std::string log_level = "off";
 };
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
@@ -134,6 +136,12 @@ int run_sweep(const sim::RunOptions& options, const SimWords& words, const Strea
 }
 
 int run_sim(const SimWords& words, const Streams& streams) {
+  const auto level = parse_log_level(words.log_level);
+  if (!level) {
+    streams.err("moor sim: " + level.error().message + "\n");
+    return static_cast<int>(ExitCode::usage);
+  }
+  configure_log(*level, LogFormat::text);
   if (!words.scenarios.empty()) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
   if (const auto selected = plant::select(words.plant); !selected) {
@@ -186,6 +194,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_flag("--trace", words->trace, "Tell what happens, line by line");
   command.add_option("--html", words->html, "Write a timeline page");
   command.add_option("--jobs", words->jobs, "Processes for --seeds")->capture_default_str();
+  command.add_option("--log-level", words->log_level, "What the product logs: off, error, warn, info, debug")
+      ->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
   command.add_option("--plant", words->plant,
                      "Make one planted mistake (builds with MOOR_PLANTS only; base/plants.def)");

@@ -230,7 +230,7 @@ class DeviceProcess final : public BlockProcess {
   void lost(const NbdWirePtr& wire);
 
  private:
-  enum class Phase : std::uint8_t { connecting, attaching, serving, removing };
+  enum class Phase : std::uint8_t { connecting, attaching, serving, flushing, gone };
   void drop_core() override;
   void step(block::bridge::Event event);
   void perform(block::bridge::Action& action);

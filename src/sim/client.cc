@@ -14,8 +14,13 @@ constexpr std::uint64_t kSector = 512;
 constexpr std::size_t kMostUnderWay = 6;
 }  // namespace
 
-Client::Client(Machine& machine, VolumeHistory& history, std::uint64_t number, Failed failed)
-    : machine_(machine), history_(history), number_(number), failed_(std::move(failed)) {}
+Client::Client(Machine& machine, VolumeHistory& history, std::uint64_t number, std::function<bool()> may_open,
+               Failed failed)
+    : machine_(machine),
+      history_(history),
+      number_(number),
+      may_open_(std::move(may_open)),
+      failed_(std::move(failed)) {}
 
 void Client::open() {
   look();
@@ -24,7 +29,7 @@ void Client::open() {
 void Client::look() {
   if (over_ || closing_) return;
   device_ = machine_.find_device("/dev/mooring/" + history_.volume);
-  if (device_ != nullptr && device_->is_usable()) {
+  if (device_ != nullptr && device_->is_usable() && may_open_()) {
     device_->hold(number_, fmt::format("pid {} (workload)", 1000 + number_));
     return schedule_turn();
   }

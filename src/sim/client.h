@@ -14,7 +14,9 @@ namespace moor::sim {
 class Client : public std::enable_shared_from_this<Client> {
  public:
   using Failed = std::function<void(std::string rule, std::string message)>;
-  Client(Machine& machine, VolumeHistory& history, std::uint64_t number, Failed failed);
+  // `may_open`: its ticket is satisfied. Nobody opens a device before that.
+  Client(Machine& machine, VolumeHistory& history, std::uint64_t number, std::function<bool()> may_open,
+         Failed failed);
 
   void open();
   // Closes the device when nothing is under way, or gives up waiting: a workload that is told to stop.
@@ -44,6 +46,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Machine& machine_;
   VolumeHistory& history_;
   std::uint64_t number_;
+  std::function<bool()> may_open_;
   Failed failed_;
   std::shared_ptr<DeviceProcess> device_;
   std::size_t under_way_ = 0;

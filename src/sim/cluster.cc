@@ -6,6 +6,7 @@
 
 #include "block/core/replica_store.h"
 #include "model/coordination/lease.h"
+#include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
 #include "registry/keys.h"
 
@@ -142,8 +143,14 @@ void Cluster::open_client(const Wish& wish) {
   if (wish.node == 0 || wish.node > machines.size()) return;
   Machine& machine = *machines[wish.node - 1];
   if (!machine.is_up()) return;
+  const auto may_open = [this, volume = volume_name(wish.volume), ticket = wish.ticket] {
+    const auto book = get<lh::VolumeAttachment>("longhorn-system", volume);
+    if (!book) return false;
+    const auto found = book->status.attachment_ticket_statuses.find(ticket);
+    return found != book->status.attachment_ticket_statuses.end() && found->second.satisfied;
+  };
   const auto client = std::make_shared<Client>(
-      machine, history_of(volume_name(wish.volume)), next_client_++,
+      machine, history_of(volume_name(wish.volume)), next_client_++, may_open,
       [this](const std::string& rule, std::string message) { violated(rule, std::move(message)); });
   clients_[wish.ticket] = client;
   client->open();
@@ -212,6 +219,19 @@ bool Cluster::is_quiet() const {
   const bool idle = std::all_of(machines_of_servers.begin(), machines_of_servers.end(),
                                 [](const auto& server) { return server->is_idle(); });
   return idle && people->under_way() == 0;
+}
+
+bool Cluster::is_content() const {
+  for (const auto& book : all<lh::VolumeAttachment>()) {
+    const auto volume = get<lh::Volume>(book.metadata.space, book.metadata.name);
+    if (!volume) continue;
+    const auto& statuses = book.status.attachment_ticket_statuses;
+    const bool satisfied =
+        std::any_of(statuses.begin(), statuses.end(), [](const auto& one) { return one.second.satisfied; });
+    const bool wanted = !book.spec.attachment_tickets.empty();
+    if (wanted ? !satisfied : volume->status.state != lh::VolumeState::detached) return false;
+  }
+  return true;
 }
 
 void Cluster::begin_final_reads() {

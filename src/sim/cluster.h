@@ -32,6 +32,7 @@ class Cluster final : public Reality {
   void for_each(const model::KindInfo& kind, const std::function<void(const JsonPtr&)>& visit) const override;
   const std::map<std::string, VolumeHistory>& histories() const override { return histories_; }
   std::optional<std::vector<std::byte>> bytes_of(const ReplicaSight& replica) const override;
+  std::optional<block::HelloAnswer> answer_of(const ReplicaSight& replica) const override;
 
   // One event, then the checkers.
   bool step_once();
@@ -45,6 +46,8 @@ class Cluster final : public Reality {
   void violated(std::string_view rule, std::string message);
   bool is_quiet() const;
   bool is_ready() const;
+  // Every volume is where its tickets want it.
+  bool is_content() const;
   void begin_final_reads();
   void end_clients();
   // Workloads whose ticket is gone let go of their device: the pod has ended.

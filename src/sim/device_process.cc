@@ -59,7 +59,7 @@ void DeviceProcess::perform(bridge::Action& action) {
 }
 
 void DeviceProcess::connect() {
-  if (phase_ == Phase::removing || bridge_.state() == bridge::State::ended) return;
+  if (phase_ == Phase::gone || bridge_.state() == bridge::State::ended) return;
   if (phase_ == Phase::connecting && context().scheduler.now() >= give_up_at_) {
     last_words = "no engine";
     return end({1, std::nullopt});
@@ -128,8 +128,7 @@ void DeviceProcess::lost(const NbdWirePtr& wire) {
   }
   step(bridge::Down{wire->device_connection});
   publish("state", status());
-  if (bridge_.state() != bridge::State::ended && phase_ != Phase::removing) retry();
-  if (phase_ == Phase::removing) connect();
+  if (bridge_.state() != bridge::State::ended && phase_ != Phase::gone) retry();
 }
 
 void DeviceProcess::replied(const NbdWirePtr& wire, block::nbd::ClientReply reply, std::uint64_t epoch) {
@@ -147,7 +146,7 @@ void DeviceProcess::submit(bridge::Request request, Answered answered) {
 
 Json DeviceProcess::status() const {
   const auto state = [this]() -> const char* {
-    if (phase_ == Phase::removing) return "removing";
+    if (phase_ >= Phase::flushing) return "removing";
     if (bridge_.state() == bridge::State::ended) return "ended";
     if (phase_ != Phase::serving) return "starting";
     return bridge_.state() == bridge::State::up ? "serving" : "waiting";
@@ -168,9 +167,9 @@ void DeviceProcess::control(const std::string& op, const Json& arguments,
   if (!force && !users_.empty() && phase_ == Phase::serving)
     return answer(make_error(Errc::conflict, device_ + " is in use"));
   answer(Json::object());
-  if (phase_ == Phase::removing) return;
+  if (phase_ == Phase::gone || (phase_ == Phase::flushing && !force)) return;
   const bool used = phase_ == Phase::serving && !force;
-  phase_ = Phase::removing;
+  phase_ = Phase::flushing;
   if (!used) {
     step(bridge::Abort{"removed by force"});
     return finish();
@@ -186,7 +185,8 @@ void DeviceProcess::terminate() {
 }
 
 void DeviceProcess::finish() {
-  phase_ = Phase::removing;
+  if (phase_ == Phase::gone) return;
+  phase_ = Phase::gone;
   machine_.unlink_device(link(), this);
   publish("stopping", Json::object());
   deliver_later(1ms, [this] { end({0, std::nullopt}); });

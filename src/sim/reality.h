@@ -158,6 +158,9 @@ class Reality {
   // All bytes of the volume as this replica's head holds them, read from a copy of its disk: slow, disturbs
   // nothing. Absent: the directory cannot be opened.
   virtual std::optional<std::vector<std::byte>> bytes_of(const ReplicaSight& replica) const = 0;
+  // What this replica would answer to an engine if it were started now: whether it stopped cleanly, and which
+  // regions may differ from the other members'. From a copy as well.
+  virtual std::optional<block::HelloAnswer> answer_of(const ReplicaSight&) const { return std::nullopt; }
 };
 
 }  // namespace moor::sim

@@ -36,7 +36,7 @@ class LinkWatcher final : public Watcher {
 };
 
 Task<Result<void>> serve_watch(Context& context, LocalRegistry& registry, ResourceName what,
-                               WatchOptions options, std::shared_ptr<RegistryFeed> feed,
+                               WatchOptions options, std::shared_ptr<RegistryFeed> feed, CancelToken token,
                                std::function<void(Answer<bool>)> reply) {
   auto watcher = co_await registry.watch(what, options);
   if (!watcher) {
@@ -44,9 +44,8 @@ Task<Result<void>> serve_watch(Context& context, LocalRegistry& registry, Resour
     co_return Result<void>();
   }
   reply(true);
-  const auto serving = feed->serving;
   while (true) {
-    auto events = co_await (*watcher)->next(serving->token());
+    auto events = co_await (*watcher)->next(token);
     const bool last = !events;
     if (!push(context, feed, std::move(events)) || last) break;
   }
@@ -139,10 +138,11 @@ Task<Answer<std::unique_ptr<Watcher>>> RegistryLink::watch(ResourceName what, Wa
         Server& server = *endpoint->server;
         feed->serving = std::make_shared<CancelSource>(server.token());
         server.on_death([&context, feed] {
-          feed->serving.reset();
+          if (feed->serving) feed->serving->cancel();
           break_feed(context, feed);
         });
-        server.spawn(serve_watch(context, server.registry(), what, options, feed, std::move(reply)));
+        server.spawn(serve_watch(context, server.registry(), what, options, feed, feed->serving->token(),
+                                 std::move(reply)));
       };
   auto opened = co_await caller_.call<Answer<bool>>(endpoint, kLimit, std::move(serve));
   if (!opened) {

@@ -114,11 +114,11 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
   return result;
 }
 
-[[noreturn]] void child(const RunOptions& options, std::uint32_t job, int to) {
+[[noreturn]] void child(const RunOptions& options, std::uint64_t first, int to) {
   last_word_to = to;
   std::signal(SIGABRT, tell_and_die);
   std::signal(SIGSEGV, tell_and_die);
-  for (std::uint64_t seed = options.first + job; seed <= options.last; seed += options.jobs) {
+  for (std::uint64_t seed = first; seed <= options.last; seed += options.jobs) {
     const WorldOptions shape = options_of(options, seed);
     const SeedResult aborted{
         seed,
@@ -141,24 +141,20 @@ struct Job {
   pid_t pid = -1;
   int from = -1;
   std::string rest;
+  std::uint64_t next = 0;  // the first seed that it has not told of
 };
 
-std::vector<Job> start_jobs(RunOptions options) {
-  std::vector<Job> jobs;
-  options.jobs = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
-  for (std::uint32_t i = 0; i < options.jobs; ++i) {
-    int ends[2] = {-1, -1};
-    if (::pipe(ends) != 0) break;
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::close(ends[0]);
-      child(options, i, ends[1]);
-    }
-    ::close(ends[1]);
-    jobs.push_back({pid, ends[0], ""});
+bool start(const RunOptions& options, Job& job) {
+  int ends[2] = {-1, -1};
+  if (::pipe(ends) != 0) return false;
+  job.pid = ::fork();
+  if (job.pid == 0) {
+    ::close(ends[0]);
+    child(options, job.next, ends[1]);
   }
-  return jobs;
+  ::close(ends[1]);
+  job.from = ends[0];
+  return true;
 }
 
 }  // namespace
@@ -185,7 +181,14 @@ WorldOptions options_of(const RunOptions& options, std::uint64_t seed) {
 }
 
 RunResult run_seeds(const RunOptions& options, const std::function<void(const SeedResult&)>& told) {
-  std::vector<Job> jobs = start_jobs(options);
+  RunOptions shared = options;
+  shared.jobs = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max(options.jobs, 1u), options.last - options.first + 1));
+  std::vector<Job> jobs(shared.jobs);
+  for (std::uint32_t i = 0; i < shared.jobs; ++i) {
+    jobs[i].next = options.first + i;
+    if (!start(shared, jobs[i])) jobs[i].from = -1;
+  }
   RunResult result;
   std::map<std::uint64_t, std::uint64_t> hashes;
   const auto take = [&](const SeedResult& one) {
@@ -209,19 +212,21 @@ RunResult run_seeds(const RunOptions& options, const std::function<void(const Se
       const ssize_t got = ::read(jobs[i].from, buffer.data(), buffer.size());
       if (got <= 0) {
         ::close(jobs[i].from);
+        ::waitpid(jobs[i].pid, nullptr, 0);
         jobs[i].from = -1;
-        --open;
+        // One that an assertion has stopped leaves the seeds behind it to another.
+        if (jobs[i].next > options.last || !start(shared, jobs[i])) --open;
         continue;
       }
       jobs[i].rest.append(buffer.data(), static_cast<std::size_t>(got));
       for (std::size_t end = jobs[i].rest.find('\n'); end != std::string::npos;
            end = jobs[i].rest.find('\n')) {
         take(result_of(jobs[i].rest.substr(0, end)));
+        jobs[i].next += shared.jobs;
         jobs[i].rest.erase(0, end + 1);
       }
     }
   }
-  for (const Job& job : jobs) ::waitpid(job.pid, nullptr, 0);
   Scheduler sum(0);
   for (const auto& [seed, hash] : hashes) sum.mix(hash);
   result.hash = hashes.size() == 1 ? hashes.begin()->second : sum.hash();

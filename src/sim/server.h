@@ -30,7 +30,8 @@ class Server {
   bool is_up() const { return life_ != nullptr; }
   bool is_paused() const { return life_ != nullptr && life_->process.is_paused(); }
   bool is_leading() const { return life_ != nullptr && life_->election.is_leader(); }
-  bool is_idle() const { return life_ == nullptr || life_->runtime.is_idle(); }
+  // Keys that wait on a server that does not lead wait for ever, and concern nobody.
+  bool is_idle() const { return !is_leading() || life_->runtime.is_idle(); }
   const std::string& name() const { return name_; }
   MachineId machine() const { return machine_; }
   const EndpointPtr& endpoint() const { return endpoint_; }

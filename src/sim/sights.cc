@@ -81,59 +81,77 @@ void Cluster::for_each(const model::KindInfo& kind, const std::function<void(con
 
 namespace {
 
-struct Silent final : block::ReplicaSink {
-  void opened(const Result<void>& outcome) override { open = outcome.ok(); }
-  void accept(block::PeerId, const block::HelloAnswer& answer) override { size = answer.size; }
-  void refuse(block::PeerId, block::PeerRefusal, const std::string&) override {}
-  void reply(block::PeerId, block::PeerReply reply, block::Slice data) override {
-    if (reply.error != 0) return;
-    bytes.insert(bytes.end(), data.data(), data.data() + data.size());
-  }
-  void close(block::PeerId, block::PeerRefusal, const std::string&) override {}
-  void stopped(const Result<void>&) override {}
-  bool open = false;
-  std::uint64_t size = 0;
-  std::vector<std::byte> bytes;
-};
-
-}  // namespace
-
-// A copy of the disk, a replica of its own on it, and an engine that is above everything.
-std::optional<std::vector<std::byte>> Cluster::bytes_of(const ReplicaSight& replica) const {
-  const auto copy = replica.disk->clone(1);
-  const auto raw = copy->exists("volume.meta") ? copy->get("volume.meta") : std::vector<std::byte>();
-  const auto meta = block::decode_meta(raw);
-  if (!meta) return std::nullopt;
-  block::BufferPool pool;
-  Silent sink;
-  auto core = std::make_unique<block::Replica>(*copy, pool, sink);
-  const auto drain = [&] {
-    do {
-      core->run();
-    } while (copy->step());
-    core->run();
-  };
-  core->open();
-  drain();
-  if (sink.open) {
-    core->hello(1, {meta->volume, meta->floor.epoch + 1'000'000, "checker", 1, block::HelloMode::active,
-                    meta->token});
+// A copy of a replica's disk with a process of its own, and an engine above every other.
+class Copy final : private block::ReplicaSink {
+ public:
+  explicit Copy(const block::SimDisk& disk) : disk_(disk.clone(1)) {
+    const auto raw = disk_->exists("volume.meta") ? disk_->get("volume.meta") : std::vector<std::byte>();
+    const auto meta = block::decode_meta(raw);
+    if (!meta) return;
+    core_ = std::make_unique<block::Replica>(*disk_, pool_, static_cast<block::ReplicaSink&>(*this));
+    core_->open();
     drain();
+    if (!open_) return;
+    core_->hello(1, {meta->volume, meta->floor.epoch + 1'000'000, "checker", 1, block::HelloMode::active,
+                     meta->token});
+    drain();
+  }
+  ~Copy() {
+    disk_->process_crash();
+    core_.reset();
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  const std::optional<block::HelloAnswer>& answer() const { return answer_; }
+  std::optional<std::vector<std::byte>> read() {
+    if (!answer_) return std::nullopt;
     constexpr std::uint32_t kPiece = 1u << 20;
-    for (std::uint64_t at = 0; at < meta->size; at += kPiece) {
+    for (std::uint64_t at = 0; at < answer_->size; at += kPiece) {
       block::PeerRequest read;
       read.id = at + 1;
       read.op = block::PeerOp::read;
       read.offset = at;
-      read.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(kPiece, meta->size - at));
-      core->request(1, read);
+      read.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(kPiece, answer_->size - at));
+      core_->request(1, read);
       drain();
     }
+    if (bytes_.size() != answer_->size) return std::nullopt;
+    return std::move(bytes_);
   }
-  copy->process_crash();
-  core.reset();
-  if (!sink.open || sink.bytes.size() != meta->size) return std::nullopt;
-  return std::move(sink.bytes);
+
+ private:
+  void drain() {
+    do {
+      core_->run();
+    } while (disk_->step());
+    core_->run();
+  }
+  void opened(const Result<void>& outcome) override { open_ = outcome.ok(); }
+  void accept(block::PeerId, const block::HelloAnswer& answer) override { answer_ = answer; }
+  void refuse(block::PeerId, block::PeerRefusal, const std::string&) override {}
+  void reply(block::PeerId, block::PeerReply reply, block::Slice data) override {
+    if (reply.error == 0) bytes_.insert(bytes_.end(), data.data(), data.data() + data.size());
+  }
+  void close(block::PeerId, block::PeerRefusal, const std::string&) override {}
+  void stopped(const Result<void>&) override {}
+
+  std::unique_ptr<block::SimDisk> disk_;
+  block::BufferPool pool_;
+  std::unique_ptr<block::Replica> core_;
+  bool open_ = false;
+  std::optional<block::HelloAnswer> answer_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+std::optional<std::vector<std::byte>> Cluster::bytes_of(const ReplicaSight& replica) const {
+  return Copy(*replica.disk).read();
+}
+
+std::optional<block::HelloAnswer> Cluster::answer_of(const ReplicaSight& replica) const {
+  return Copy(*replica.disk).answer();
 }
 
 }  // namespace moor::sim

@@ -79,10 +79,11 @@ void World::warm_up() {
     cluster.violated("L11", "the agents are not ready two minutes after the start, without any fault");
 }
 
-// Rest: nobody has anything to do, and for a while nothing but heartbeats was written.
+// Rest: nobody has anything to do, and for a while nothing but heartbeats was written. Pauses before another
+// try last up to a minute, so one that is not content is watched for longer.
 bool World::settle(Duration limit) {
   Cluster& cluster = inside_->cluster;
-  std::uint64_t attempts = 0;
+  int quiet = 0;
   const TimePoint end = cluster.now() + limit;
   while (cluster.now() < end && !cluster.violation) {
     const auto fingerprint = [&cluster] {
@@ -97,8 +98,8 @@ bool World::settle(Duration limit) {
     cluster.close_leftover_clients();
     const std::uint64_t before = fingerprint();
     cluster.run_for(40s);
-    ++attempts;
-    if (before == fingerprint() && cluster.is_quiet() && cluster.is_ready()) return true;
+    quiet = before == fingerprint() && cluster.is_quiet() && cluster.is_ready() ? quiet + 1 : 0;
+    if (quiet > (cluster.is_content() ? 0 : 6)) return true;
   }
   return false;
 }

@@ -351,7 +351,11 @@ Task<void> Replica::stop_all() {
       sink_.close(id, PeerRefusal::shutting_down, "the replica stops");
     }
   }
-  sink_.stopped(outcome);
+  tell_stopped(outcome);
+}
+
+void Replica::tell_stopped(const Result<void>& outcome) {
+  if (!std::exchange(told_stopped_, true)) sink_.stopped(outcome);
 }
 
 void Replica::run() {
@@ -367,6 +371,9 @@ void Replica::run() {
   }
   std::erase_if(connections_,
                 [](const auto& entry) { return entry.second.gone && entry.second.in_flight == 0; });
+  // Only a new process reads what is truly there. One that stayed would refuse every engine for ever, and
+  // look alive.
+  if (opened_) tell_stopped(store_.files().broken_error());
 }
 
 }  // namespace moor::block

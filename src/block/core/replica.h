@@ -38,7 +38,8 @@ class ReplicaSink {
   virtual void reply(PeerId peer, PeerReply reply, Slice data) = 0;
   // Of an accepted connection: say why, then close. Nothing else follows for it.
   virtual void close(PeerId peer, PeerRefusal reason, const std::string& why) = 0;
-  // After stop(): all is drained and, on success, recorded as clean.
+  // Once. After stop(): all is drained and, on success, recorded as clean. Without it, with an error: the
+  // directory is broken (a failed sync), and the process ends, for only a new one can go on.
   virtual void stopped(const Result<void>& outcome) = 0;
 
  protected:
@@ -98,6 +99,7 @@ class Replica {
   void close_fenced(const Floor& winner);
   void drop_if_done(PeerId peer);
   void refuse(PeerId peer, PeerRefusal reason, const std::string& why);
+  void tell_stopped(const Result<void>& outcome);
 
   ReplicaSink& sink_;
   Runner tasks_;
@@ -110,6 +112,7 @@ class Replica {
   bool opened_ = false;
   bool stopping_ = false;
   bool told_broken_ = false;
+  bool told_stopped_ = false;
 };
 
 }  // namespace moor::block
