@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/assert.h"
 #include "base/units.h"
 #include "sim/scenario/condition.h"
@@ -135,7 +137,6 @@ std::optional<Wish> to_wish(const Statement& statement) {
   wish.volume = number_of(words[0]);
   for (const std::string& word : words)
     if (word.size() > 1 && word[0] == 'n' && word[1] >= '0' && word[1] <= '9') wish.node = number_of(word);
-  if (statement.verb.ends_with("writer")) wish.ticket = fmt::format("writer-{}-{}", words[0], words[2]);
   if (statement.verb == "volume") {
     wish.kind = WishKind::create_volume;
     wish.replicas = static_cast<std::uint32_t>(std::stoul(option(statement, "replicas", "3")));
@@ -235,8 +236,14 @@ class Run {
         statement.verb == "never")
       return ask(statement);
     if (const auto kind = fault_kind(statement)) return world_.inject(to_fault(statement, *kind));
-    const auto wish = to_wish(statement);
+    auto wish = to_wish(statement);
     MOOR_ASSERT(wish.has_value(), "the parser lets through only statements that exist");
+    // A writer is the workload of the ticket that was last wanted there: it opens the device when that is
+    // satisfied, and ends with it.
+    const auto place = std::pair(wish->volume, wish->node);
+    if (wish->kind == WishKind::attach || wish->kind == WishKind::retarget) tickets_[place] = wish->ticket;
+    if (wish->kind == WishKind::open_client || wish->kind == WishKind::close_client)
+      wish->ticket = tickets_[place];
     world_.wish(*wish);
   }
 
@@ -257,7 +264,8 @@ class Run {
 
   const Scenario& scenario_;
   World world_;
-  Promises* promises_ = nullptr;  // the world's
+  Promises* promises_ = nullptr;                                            // the world's
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> tickets_;  // by volume and node
   std::optional<std::string> failure_;
 };
 
