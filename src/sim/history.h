@@ -1,10 +1,10 @@
-// What clients of one volume asked for and were told. Every slot (one sector of the volume that clients use) has
-// the values it can legally hold, given what was submitted, acknowledged, flushed and read. Knows nothing of
-// replicas, epochs or nodes, and is deliberately simple.
+// What clients of one volume asked for and were told. Every slot (one sector of the volume that clients use)
+// has the values it can legally hold, given what was submitted, acknowledged, flushed and read. Knows nothing
+// of replicas, epochs or nodes, and is deliberately simple.
 //
-// A value ends when it was answered, or when nothing that has it can bring it to the volume any more. One that
-// ended before another was submitted is replaced by that one's acknowledgement, and by any read that returns
-// something else.
+// A value ends when it was answered, or when nothing that has it can bring it to the volume any more. One
+// that ended before another was submitted is replaced by that one's acknowledgement, and by any read that
+// returns something else.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What is, as nobody in the cluster can see it: every process with its core object, every disk with its bytes,
-// the store as it is now, and what clients were promised. For checkers only. Everything here is borrowed and
-// valid until the next step of the world.
+// What is, as nobody in the cluster can see it: every process with its core object, every disk with its
+// bytes, the store as it is now, and what clients were promised. For checkers only. Everything here is
+// borrowed and valid until the next step of the world.
 #pragma once
 
 #include <cstdint>
@@ -61,9 +61,9 @@ struct ReplicaSight {
   std::string node;
   std::string directory;
   std::string volume;
-  std::string name;                     // the Replica object's, as far as a process was ever started for it
-  int pid = 0;                          // 0: no process
-  bool open = false;                    // the process has opened its store
+  std::string name;                      // the Replica object's, as far as a process was ever started for it
+  int pid = 0;                           // 0: no process
+  bool open = false;                     // the process has opened its store
   const block::Replica* core = nullptr;  // null: no process
   const block::SimDisk* disk = nullptr;
   // The newest floor and generation that the disk is known to have, also while no process runs.
@@ -111,11 +111,11 @@ struct Decision {
 struct Step {
   std::uint64_t number = 0;
   TimePoint at;
-  bool committed = false;   // the store has a new revision
-  bool processes = false;   // a process started, ended, was paused or woke
-  bool io = false;          // a client's request was answered
-  bool replicas = false;    // a replica has worked: floors, bytes, sessions
-  bool engines = false;     // an engine has taken a step
+  bool committed = false;  // the store has a new revision
+  bool processes = false;  // a process started, ended, was paused or woke
+  bool io = false;         // a client's request was answered
+  bool replicas = false;   // a replica has worked: floors, bytes, sessions
+  bool engines = false;    // an engine has taken a step
 };
 
 class Reality {

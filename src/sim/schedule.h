@@ -1,6 +1,6 @@
-// What happens to a cluster from outside, as data: faults and wishes with their times. A seed draws one; it can
-// be printed, cut down entry by entry and run again with the same seed: everything that is not in it (delays,
-// orders of events, identities) comes from the seed alone.
+// What happens to a cluster from outside, as data: faults and wishes with their times. A seed draws one; it
+// can be printed, cut down entry by entry and run again with the same seed: everything that is not in it
+// (delays, orders of events, identities) comes from the seed alone.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@
 namespace moor::sim {
 
 enum class FaultKind : std::uint8_t {
-  kill_server,       // the process; it starts again after `lasts`
-  power_server,      // the machine: what its journal had not made safe is gone (embedded store)
+  kill_server,   // the process; it starts again after `lasts`
+  power_server,  // the machine: what its journal had not made safe is gone (embedded store)
   pause_server,
   kill_agent,
   pause_agent,
-  kill_process,      // an engine, replica or device; its agent deals with it
+  kill_process,  // an engine, replica or device; its agent deals with it
   pause_process,
-  power_node,        // the machine, with everything on it; new boot id
-  cut_node,          // from everybody, both ways
-  cut_one_way,       // what the node sends is lost (`argument` odd: what it is sent)
-  cut_pair,          // two nodes from each other
-  cut_store,         // a server from the store
-  lossy,             // messages of a node are lost with a chance of `argument` per mille
-  slow,              // messages of a node take up to `argument` milliseconds more
-  lose_answers,      // answers to a node's or server's calls are lost, the calls arrive
-  watch_cuts,        // watches are cut again and again
-  expire_watches,    // the store compacts: watches that lag must list again
-  store_down,        // nobody reaches the store
-  step_clock,        // the wall clock of a machine jumps by `argument` seconds
-  full_disk,         // a node's disk takes nothing more
-  failing_sync,      // syncs of one replica fail
-  slow_disk,         // a node's disk answers late
-  old_boot,          // the node's agent loses its file that says which life it is in
-  backend_timeout,   // commands of a host time out and succeed all the same
-  crash_point,       // at point `argument` (crash_points.h); `target` 0: before, 1: after; +2: power
+  power_node,       // the machine, with everything on it; new boot id
+  cut_node,         // from everybody, both ways
+  cut_one_way,      // what the node sends is lost (`argument` odd: what it is sent)
+  cut_pair,         // two nodes from each other
+  cut_store,        // a server from the store
+  lossy,            // messages of a node are lost with a chance of `argument` per mille
+  slow,             // messages of a node take up to `argument` milliseconds more
+  lose_answers,     // answers to a node's or server's calls are lost, the calls arrive
+  watch_cuts,       // watches are cut again and again
+  expire_watches,   // the store compacts: watches that lag must list again
+  store_down,       // nobody reaches the store
+  step_clock,       // the wall clock of a machine jumps by `argument` seconds
+  full_disk,        // a node's disk takes nothing more
+  failing_sync,     // syncs of one replica fail
+  slow_disk,        // a node's disk answers late
+  old_boot,         // the node's agent loses its file that says which life it is in
+  backend_timeout,  // commands of a host time out and succeed all the same
+  crash_point,      // at point `argument` (crash_points.h); `target` 0: before, 1: after; +2: power
 };
 std::string_view to_string(FaultKind kind);
 
@@ -55,9 +55,9 @@ struct Fault {
 enum class WishKind : std::uint8_t {
   create_volume,
   delete_volume,
-  attach,         // add ticket `ticket` for `node`
-  detach,         // remove ticket `ticket`
-  open_client,    // a workload opens the device on `node`
+  attach,       // add ticket `ticket` for `node`
+  detach,       // remove ticket `ticket`
+  open_client,  // a workload opens the device on `node`
   close_client,
 };
 std::string_view to_string(WishKind kind);

@@ -1,7 +1,7 @@
 // A whole cluster in one process, from one seed: servers with the real registry, controllers and leader
 // election, agents, and the cores of engines, replicas and devices, on simulated machines, disks, links and
-// clocks. One scheduler owns every message, timer, disk completion and process step, so the same seed gives the
-// same run on every machine and compiler; state_hash() says whether it did.
+// clocks. One scheduler owns every message, timer, disk completion and process step, so the same seed gives
+// the same run on every machine and compiler; state_hash() says whether it did.
 //
 //   World world(options);
 //   Outcome outcome = world.run();        // warm-up, faults, healing, everything read back
@@ -37,7 +37,7 @@ struct WorldOptions {
   Duration io_pause = std::chrono::milliseconds(500);  // between two requests of one client, on average
   std::uint64_t volume_bytes = 8u << 20;
   bool check = true;
-  bool keep_trace = false;                                      // for --trace and --html
+  bool keep_trace = false;                                     // for --trace and --html
   std::function<void(const std::string& line)> on_trace = {};  // as it happens
 };
 

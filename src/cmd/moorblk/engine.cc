@@ -28,6 +28,11 @@ struct EngineOptions {
   std::string engine_id;
   std::vector<std::string> replicas;
   std::string listen;
+  std::string peer_listen;
+  bool standby = false;
+  std::string source;
+  bool hold = false;
+  std::uint64_t last_served = 0;
   std::string control;
   std::string confirm = "control";
   std::string token_file;
@@ -63,6 +68,14 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   config.export_id = options.export_id;
   config.fresh_export_id = fmt::format("{}-{}", options.volume, config.epoch);
   config.accept_missing = options.accept_missing;
+  config.by_hand = options.confirm == "auto";
+  config.hold_when_superseded = options.hold;
+  config.last_served = options.last_served;
+  config.standby = options.standby;
+  config.source = options.source;
+  if (options.standby != !options.source.empty()) {
+    return make_error(Errc::invalid, "--standby and --source go together");
+  }
   if (options.confirm == "auto" || options.unproven) {
     config.in_sync = block::engine::InSync::highest_generation;
   }
@@ -90,6 +103,7 @@ int exit_code(const block::engine::Exit& exit) {
     case block::engine::ExitReason::forced: return 0;
     case block::engine::ExitReason::superseded: return 3;
     case block::engine::ExitReason::faulted: return 4;
+    case block::engine::ExitReason::refused: return 5;
   }
   return 1;
 }
@@ -108,6 +122,9 @@ Result<int> serve(const EngineOptions& options) {
   block::EngineHostOptions host_options;
   host_options.config = std::move(config);
   host_options.listen = listen;
+  if (!options.peer_listen.empty()) {
+    TRY(host_options.peer_listen, block::io::parse_address(options.peer_listen));
+  }
   host_options.confirm_itself = options.confirm == "auto";
   host_options.on_serving = [](const std::string& bound) {
     fmt::print("ready {}\n", bound);
@@ -119,6 +136,7 @@ Result<int> serve(const EngineOptions& options) {
     TRY(const auto path, block::io::parse_address("unix:" + options.control));
     TRY_VOID(control.listen(path));
   }
+  TRY_VOID(host->listen_for_peers());
   TRY_VOID(loop->on_signals({SIGTERM, SIGINT}, [&](int) { host->ask_to_end(); }));
   host->start();
   TRY_VOID(loop->run());
