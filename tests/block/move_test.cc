@@ -197,7 +197,9 @@ TEST_F(MoveTest, ARollbackAfterAWriteEndsTheOldSessionsAndKeepsTheWrite) {
   EXPECT_NE(text_of(here_, "export_id"), export_id);
   EXPECT_EQ(status(here_).get_uint64("connections"), 0u);
   ASSERT_NO_FATAL_FAILURE(expect_all(here_));
-  EXPECT_EQ(standby_->wait(), 3) << "superseded";
+  EXPECT_TRUE(reaches(there_, "superseded"));
+  ASSERT_EQ(ctl(there_, "hold off").code, 0);
+  EXPECT_EQ(standby_->wait(), 3);
   Load again(model_, 6, kGuest);
   again.next_tag = 1u << 21;
   ASSERT_TRUE(again.connect(cluster_.uri(here_))) << again.failure();

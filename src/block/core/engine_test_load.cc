@@ -85,8 +85,16 @@ void World::submit_write(Host& host, Request request, ClientRequest out) {
         std::memcpy(out.payload.data() + i * kSector, &value, sizeof value);
         writers_[value] = {host.id, out.cookie, request.life};
       }
-      sectors_[request.sector + i].submit(
-          {request.uid, value, request.submitted, SectorModel::kOpen, false, request.engine});
+      const SectorModel::Entry entry{request.uid,        value, request.submitted,
+                                     SectorModel::kOpen, false, request.engine};
+      sectors_[request.sector + i].submit(entry);
+      // A read through another engine takes its time: this may come and go before it is answered.
+      for (auto& [cookie, read] : requests_) {
+        const std::uint64_t at = request.sector + i;
+        if (read.op != ClientOp::read || read.engine == host.id) continue;
+        if (at >= read.sector && at < read.sector + read.count)
+          read.before[at - read.sector].push_back(entry);
+      }
     }
   }
   log(fmt::format("engine {}: client op {} sectors {}+{} value {} cookie {}", host.id,
