@@ -73,7 +73,7 @@ void Machine::take_epoch(std::uint64_t id, TakeEpoch& take) {
   if (take.epoch <= config_.epoch) {
     return command_done(id, ESTALE, fmt::format("epoch {} is not above {}", take.epoch, config_.epoch));
   }
-  if (shutting_down_) return command_done(id, EAGAIN, "the engine drains");
+  if (!shutdown_commands_.empty()) return command_done(id, EAGAIN, "the engine ends");
   if (take.grant) {
     if (const auto problem = cannot_adopt(*take.grant)) return command_done(id, EINVAL, *problem);
   } else if (!config_.by_hand) {

@@ -304,6 +304,22 @@ TEST_F(Move, ALateWordAboutTheOldEpochDoesNotSupersedeTheNewOne) {
   EXPECT_EQ(state(), State::superseded);
 }
 
+TEST_F(Move, AnEngineThatWasAskedToEndTakesNoEpoch) {
+  begin();
+  client(ClientOp::write, 0, 512, 1);
+  feed(Commanded{1, Shutdown{}});
+  EXPECT_EQ(command(TakeEpoch{9, grant(), 0}), std::uint32_t{EAGAIN}) << "it drains";
+  sessions_.clear();
+  sent_.clear();
+  begin();
+  silent_[0] = silent_[1] = true;
+  feed(PeerLost{0, sessions_[0], PeerRefusal::none, ""});
+  feed(PeerLost{1, sessions_[1], PeerRefusal::none, ""});
+  feed(Commanded{2, Shutdown{}});
+  EXPECT_EQ(command(TakeEpoch{9, grant(), 0}), std::uint32_t{EAGAIN})
+      << "it waits for a last answer, then ends";
+}
+
 TEST_F(Move, EpochsThatCannotBeTaken) {
   begin();
   EXPECT_EQ(command(TakeEpoch{7, grant(), 0}), std::uint32_t{ESTALE});

@@ -139,6 +139,8 @@ void World::feed(Host& host, Event event) {
   if (const auto* lost = std::get_if<PeerLost>(&event); lost != nullptr && lost->member != kSourceLink) {
     const std::string& name = members_[lost->member]->name();
     if (host.serving && grant_.members.at(name) == MemberMode::rw) host.lost[name] = true;
+    // Fenced just after it had taken the question: no more can be learned from it.
+    if (host.asked.contains(lost->member)) host.asked[lost->member] = true;
     if (host.serving && lost->reason == PeerRefusal::none &&
         members_[lost->member]->disk().floor.epoch > host.epoch) {
       host.fenced[lost->member] = true;
