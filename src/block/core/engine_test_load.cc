@@ -271,6 +271,7 @@ void World::on_fault(const Host& host) const {
 }
 
 void World::on_acknowledged(Host& host, const Request& request) {
+  if (request.op == ClientOp::flush && host.standby) return;  // nothing was written there
   ++counts_.acknowledged;
   if (!host.lost.empty())
     fail("an acknowledgement while " + host.lost.begin()->first + " is lost and not ERR (S6)");
@@ -283,7 +284,6 @@ void World::on_acknowledged(Host& host, const Request& request) {
     }
   }
   if (request.op == ClientOp::flush) {
-    if (host.standby) return;  // nothing was written there
     for (SectorModel& sector : sectors_) sector.flushed(request.submitted);
     return;
   }
