@@ -326,15 +326,14 @@ Task<Result<void>> wait_for_ready_nodes(RunEnv env, int nodes) {
   co_return co_await watching.until(std::move(holds), nothing, "the nodes to be ready");
 }
 
-Task<Result<Times>> attach_and_detach(RunEnv env, RunOptions options) {
-  Times times;
-  {
-    Attaching attaching(env, options);
-    CO_TRY_VOID(co_await attaching.run(times));
-  }
+Task<Result<void>> attach_all(RunEnv env, RunOptions options, Times* times) {
+  Attaching attaching(env, options);
+  co_return co_await attaching.run(*times);
+}
+
+Task<Result<void>> detach_all(RunEnv env, RunOptions options, Times* times) {
   Detaching detaching(env, options);
-  CO_TRY_VOID(co_await detaching.run(times));
-  co_return times;
+  co_return co_await detaching.run(*times);
 }
 
 }  // namespace moor::bench

@@ -41,7 +41,8 @@ Task<Result<std::vector<Duration>>> write_one_by_one(RunEnv env, int count);
 Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std::string size, int replicas);
 // Waits for that many nodes to be Ready.
 Task<Result<void>> wait_for_ready_nodes(RunEnv env, int nodes);
-// Attaches all at once, waits for all, detaches all at once, waits for all.
-Task<Result<Times>> attach_and_detach(RunEnv env, RunOptions options);
+// Attaches all at once and waits for all.
+Task<Result<void>> attach_all(RunEnv env, RunOptions options, Times* times);
+Task<Result<void>> detach_all(RunEnv env, RunOptions options, Times* times);
 
 }  // namespace moor::bench
