@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "cli"))  # behind: names of this folder come first
 from cluster import BIN, DEADLINE, Dev, Place, Program, run_tests, skip, wait_until  # noqa: E402,F401
 
 
