@@ -88,6 +88,13 @@ struct EngineSpec : InstanceSpec {
   bool active = false;
   std::int32_t snapshot_max_count = 0;
   std::int64_t snapshot_max_size = 0;
+  // Beyond Longhorn: moves (docs/decisions/0300).
+  bool peer_listen = false;           // a standby may come to this engine
+  std::string standby_source = {};    // where a standby finds the engine that it follows
+  std::int64_t ready_epoch = 0;       // the standby epoch that may be made active
+  bool activate_requested = false;    // somebody asks the standby to take over
+  bool hold_requested = false;        // keep clients when another engine becomes active
+  std::int64_t last_served = 0;       // a write above this epoch makes this engine's clients open again
 };
 MOOR_DESCRIBED(EngineSpec);
 
@@ -115,6 +122,7 @@ struct EngineStatus : InstanceStatus {
   // S43).
   std::int64_t epoch = 0;
   bool standby = false;
+  bool holding = false;  // clients are kept when another engine becomes active
   std::string export_id = {};
   std::string nbd_uri = {};  // where programs of the node reach it without the device
   std::optional<Time> snapshots_reported_at = {};
