@@ -50,7 +50,7 @@ class Move : public testing::Test {
     ASSERT_EQ(engines.size(), 1u);
     EXPECT_EQ(engines[0]->metadata.name, grant->spec.active->engine);
     EXPECT_TRUE(engines[0]->spec.active);
-    EXPECT_FALSE(engines[0]->spec.hold_requested);
+    EXPECT_EQ(engines[0]->spec.hold_epoch, 0);
     expect_quiet();
   }
   void expect_quiet() {
@@ -80,7 +80,7 @@ TEST_F(Move, TwoTicketsBringAStandbyUpAndTheSecondIsSatisfiedOnlyThen) {
   const auto grant = stage_.get<mr::Grant>("v1");
   EXPECT_EQ(grant->spec.active->node, "node-1");
   EXPECT_EQ(grant->spec.standby->node, "node-2");
-  EXPECT_TRUE(stage_.get<lh::Engine>("v1-e")->status.holding);
+  EXPECT_EQ(stage_.get<lh::Engine>("v1-e")->status.holding, grant->spec.standby->epoch);
   EXPECT_FALSE(stage_.get<lh::Engine>("v1-e-b")->spec.active);
   expect_quiet();
 }

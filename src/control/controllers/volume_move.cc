@@ -83,6 +83,11 @@ void tell_phase(Family& family, MovePhase phase, const std::string& message) {
   family.set_condition(lh::kVolumeMoving, true, std::string(reason_of(phase)), text);
 }
 
+template <class Part, class Value>
+void set_spec(Edit<lh::Engine>& engine, Value Part::*field, const Value& value) {
+  if (engine && !(engine->spec.*field == value)) engine.edit().spec.*field = value;
+}
+
 // Which holders the sides have now: each new epoch is written down, so that its release can be proven.
 void note_holders(Family& family) {
   const mr::GrantSpec& grant = family.grant->spec;
@@ -92,6 +97,8 @@ void note_holders(Family& family) {
       if (holder && holder->engine == engine && record_of(family).*field != holder)
         (*family.status().move).*field = holder;
   };
+  for (const auto& holder : {grant.active, grant.standby})
+    if (holder) set_spec(family.slot(holder->engine), &lh::EngineSpec::epoch, holder->epoch);
   note(MoveSide::source, &lh::MoveStatus::source);
   note(MoveSide::destination, &lh::MoveStatus::destination);
   const auto& destination = record_of(family).destination;
@@ -152,7 +159,7 @@ attach::MoveProgress progress_of_move(const Family& family) {
   progress.standby_ended = proof_of_end(family, *grant.standby).has_value();
   const Edit<lh::Engine>& standby = family.slot(destination);
   const Edit<lh::Engine>& active = family.slot(source);
-  const bool holds = progress.source_active && active && active->status.holding &&
+  const bool holds = progress.source_active && active && active->status.holding == grant.standby->epoch &&
                      active->status.epoch == grant.active->epoch;
   progress.standby_ready = standby && standby->status.current_state == InstanceState::running &&
                            standby->status.standby && standby->status.epoch == grant.standby->epoch && holds;
@@ -168,7 +175,11 @@ void begin(Family& family) {
   move.destination_ticket = ticket_on(family, spec.migration_node_id);
   move.source = family.grant->spec.active;
   move.source_served = move.source->epoch;
-  move.started_at = std::chrono::floor<std::chrono::seconds>(family.view.now());
+  move.started_at = move.phase_since = std::chrono::floor<std::chrono::seconds>(family.view.now());
+  move.phase = MovePhase::preparing;
+  say(family, reason_of(move.phase),
+      fmt::format("volume {} moves from node {} to node {}", family.name, move.source_node_id,
+                  move.destination_node_id));
   family.status().move = std::move(move);
 }
 
@@ -186,8 +197,7 @@ std::string objection_to_standby(Family& family) {
     const model::Time when = *move.last_failure_at + restart_pause(move.failures);
     if (when > family.view.now()) {
       family.again_at(when);
-      return fmt::format("the standby on node {} ended {} times in a row: {}", move.destination_node_id,
-                         move.failures, move.message);
+      return move.message;  // why the last one ended
     }
   }
   return {};
@@ -205,8 +215,8 @@ void seat_standby(Family& family, const mr::GrantHolder& holder) {
   lh::EngineSpec& spec = engine.edit().spec;
   spec.active = false;
   spec.peer_listen = true;
-  spec.ready_epoch = spec.last_served = 0;
-  spec.activate_requested = spec.hold_requested = false;
+  spec.ready_epoch = spec.last_served = spec.hold_epoch = 0;
+  spec.activate_requested = false;
   spec.standby_source = peer_address(family);
 }
 
@@ -267,11 +277,6 @@ void keep_side(Family& family, MoveSide side) {
     family.status().move->source_served = family.grant->spec.active->epoch;
 }
 
-template <class Part, class Value>
-void set_spec(Edit<lh::Engine>& engine, Value Part::*field, const Value& value) {
-  if (engine && !(engine->spec.*field == value)) engine.edit().spec.*field = value;
-}
-
 // What both agents must know besides the Grant.
 void tell_agents(Family& family, MovePhase phase) {
   const mr::GrantSpec& grant = family.grant->spec;
@@ -279,7 +284,9 @@ void tell_agents(Family& family, MovePhase phase) {
                     phase == MovePhase::activated || phase == MovePhase::rolling_back;
   Edit<lh::Engine>& source = family.slot(slot_of(family, MoveSide::source));
   Edit<lh::Engine>& destination = family.slot(slot_of(family, MoveSide::destination));
-  set_spec(source, &lh::EngineSpec::hold_requested, open);
+  // The number says for which standby: the word of an earlier move counts for nothing.
+  const auto& standby = record_of(family).destination;
+  set_spec(source, &lh::EngineSpec::hold_epoch, open && standby ? standby->epoch : std::int64_t{0});
   if (!destination || !grant.standby) return;
   const std::string peer = peer_address(family);
   if (!peer.empty()) set_spec(destination, &lh::EngineSpec::standby_source, peer);
@@ -336,7 +343,7 @@ std::string take_back(Family& family) {
 void stop_side(Family& family, MoveSide side) {
   Edit<lh::Engine>& engine = family.slot(slot_of(family, side));
   set_spec(engine, &lh::EngineSpec::desire_state, InstanceState::stopped);
-  set_spec(engine, &lh::EngineSpec::hold_requested, false);
+  set_spec(engine, &lh::EngineSpec::hold_epoch, std::int64_t{0});
 }
 
 void finish(Family& family, MoveSide winner) {
@@ -350,7 +357,7 @@ void finish(Family& family, MoveSide winner) {
   engine = {};
   Edit<lh::Engine>& kept = family.slot(won.engine);
   set_spec(kept, &lh::EngineSpec::active, true);
-  set_spec(kept, &lh::EngineSpec::hold_requested, false);
+  set_spec(kept, &lh::EngineSpec::hold_epoch, std::int64_t{0});
   set_spec(kept, &lh::EngineSpec::activate_requested, false);
   set_spec(kept, &lh::EngineSpec::standby_source, std::string());
   set_spec(kept, &lh::EngineSpec::ready_epoch, std::int64_t{0});
@@ -441,7 +448,7 @@ void close_other_side(Family& family) {
   }
   for (Edit<lh::Engine>* engine : {&family.engine, &family.other}) {
     if (!*engine) continue;
-    set_spec(*engine, &lh::EngineSpec::hold_requested, false);
+    set_spec(*engine, &lh::EngineSpec::hold_epoch, std::int64_t{0});
     const auto& active = family.grant->spec.active;
     const bool named = active && active->engine == (*engine)->metadata.name;
     if (!named) set_spec(*engine, &lh::EngineSpec::desire_state, InstanceState::stopped);

@@ -91,6 +91,7 @@ void grant_epoch(Family& family, const Seat& seat, const Readiness& ready, const
   if (!granted) return family.plan.reasons.push_back(granted.error().message);
   family.grant.edit().spec = std::move(*granted);
   seat_engine(family, seat, ready.addresses);
+  family.slot(seat.engine).edit().spec.epoch = family.grant->spec.epoch;
   family.plan.reasons.push_back(fmt::format("epoch {} for node {}", family.grant->spec.epoch, seat.node));
 }
 

@@ -328,7 +328,7 @@ bool ImaginedAgent::tell(const Object<lh::Engine>& engine, lh::InstanceState sta
   const auto process = stage_.reality.engines.find(here(engine->metadata.name));
   const bool runs = process != stage_.reality.engines.end();
   next.status.standby = runs && process->second.standby;
-  next.status.holding = runs && engine->spec.hold_requested && !next.status.standby;
+  next.status.holding = runs && !next.status.standby ? engine->spec.hold_epoch : 0;
   next.status.ip = runs ? node_ : "";
   next.status.port = runs ? process->second.port : 0;
   next.status.conditions.clear();
@@ -420,7 +420,7 @@ bool ImaginedAgent::follow_grant(const Object<lh::Engine>& engine, const Object<
     watch_members(engine, grant);
     return true;
   }
-  if (!process.standby && engine->spec.hold_requested) return false;
+  if (!process.standby && engine->spec.hold_epoch > 0) return false;
   // Superseded, or a standby that never will be active.
   failures_[name] = "superseded";
   stage_.reality.engines.erase(here(name));
@@ -440,6 +440,7 @@ bool ImaginedAgent::step_engine(const Object<lh::Engine>& engine) {
         granted = holder->epoch;
   if (!wanted) {
     processes.erase(here(name));
+    epochs_[name] = std::max(epochs_[name], engine->spec.epoch);  // used up without a start
     if (engine->metadata.is_being_deleted()) return let_go(engine);
     return tell(engine, lh::InstanceState::stopped, epochs_[name]);
   }

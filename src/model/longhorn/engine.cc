@@ -93,8 +93,10 @@ MOOR_DESCRIBE(EngineSpec, "What is wanted of the engine.") {
   f.add("activateRequested", &EngineSpec::activate_requested,
         "Whether somebody asks the standby to take over.")
       .omit_empty();
-  f.add("holdRequested", &EngineSpec::hold_requested,
-        "Whether clients are to be kept when another engine becomes active.")
+  f.add("holdEpoch", &EngineSpec::hold_epoch,
+        "Standby epoch whose activation must not cost this engine its clients.")
+      .omit_empty();
+  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.")
       .omit_empty();
   f.add("lastServed", &EngineSpec::last_served,
         "A write above this epoch makes the clients of this engine open again.")
@@ -132,7 +134,7 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
       .as_string();
   f.add("epoch", &EngineStatus::epoch, "Epoch of the running process; each start takes a new one.");
   f.add("standby", &EngineStatus::standby, "Whether the process waits to take over and does not write.");
-  f.add("holding", &EngineStatus::holding, "Whether clients are kept when another engine becomes active.")
+  f.add("holding", &EngineStatus::holding, "Standby epoch for which clients are kept when it becomes active.")
       .omit_empty();
   f.add("exportID", &EngineStatus::export_id,
         "Identity of the export; clients of another one must open again.");
