@@ -3,7 +3,7 @@ moor_room(
   NAME block/replica
   DEPS base block/core
   SOURCES core/crc32c.cc core/disk_files.cc core/layer_map.cc core/layer_sum.cc core/replica.cc core/replica_background.cc
-          core/replica_chain.cc core/replica_check.cc core/replica_dirty.cc core/replica_lookup.cc core/replica_meta.cc
+          core/replica_chain.cc core/replica_check.cc core/replica_dirty.cc core/replica_lookup.cc core/replica_meta.cc core/replica_report.cc
           core/replica_store.cc core/sim_disk.cc)
 
 moor_test(

@@ -66,6 +66,7 @@ void Machine::disconnect(MemberIndex index, std::string problem) {
 }
 
 void Machine::handle(PeerConnected&& event) {
+  if (event.member == kSourceLink) return source_connected(std::move(event));
   if (!current(event.member, event.session)) return;
   Member& member = members_[event.member];
   if (member.link != Link::connecting) return;
@@ -88,6 +89,7 @@ void Machine::handle(PeerConnected&& event) {
 }
 
 void Machine::handle(PeerRefused&& event) {
+  if (event.member == kSourceLink) return source_refused(event);
   if (!current(event.member, event.session)) return;
   if (means_superseded(event.reason)) {
     return become_superseded(
@@ -99,6 +101,7 @@ void Machine::handle(PeerRefused&& event) {
 }
 
 void Machine::handle(PeerLost&& event) {
+  if (event.member == kSourceLink) return source_lost(event);
   if (!current(event.member, event.session)) return;
   if (means_superseded(event.reason)) {
     return become_superseded(

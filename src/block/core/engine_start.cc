@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/assert.h"
 #include "block/core/engine_machine.h"
@@ -122,7 +123,9 @@ bool Machine::make_plan() {
     if (member.link == Link::up) candidate.answer = member.answer;
     candidates.push_back(std::move(candidate));
   }
-  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id, start_dirty_});
+  look_for_foreign_writes();
+  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id, start_dirty_,
+                      foreign_writes_ && membership_.export_id != config_.fresh_export_id});
   if (!plan_) {
     // Only members that are not in sync have answered. Using one of them needs a person (S36).
     if (!overdue_) note(true, "no member that is in sync has answered");
@@ -218,7 +221,18 @@ void Machine::serve() {
   head_id_ = members_[plan_->source].answer.head_id;
   note(false,
        fmt::format("serves {} bytes from {} at generation {}", size_, names(rw), membership_.generation));
-  act(Serve{membership_.export_id, size_, fresh_export_});
+  last_served_ = config_.epoch;
+  own_epochs_ = {config_.epoch};
+  const bool missed = std::exchange(foreign_writes_, false);
+  // Who opened another life of the volume must open it again: its cache, and what it would send again, are
+  // of a past that did not come to be, or that went on without it.
+  if (told_ && (told_->export_id != membership_.export_id || told_->size > size_)) {
+    fail_clients(EIO);
+    act(EndSessions{true});
+  }
+  told_ = Serve{membership_.export_id, size_, fresh_export_, missed, false};
+  act(*told_);
+  resend();
 }
 
 }  // namespace moor::block::engine

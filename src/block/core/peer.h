@@ -16,6 +16,7 @@ namespace moor::block {
 enum class HelloMode : std::uint8_t {
   active,   // serves a volume: fences everything older
   inspect,  // reads metadata only; raises nothing, may not read or write data
+  forward,  // a standby to the active engine: reads through it; replicas refuse it
 };
 
 struct Hello {

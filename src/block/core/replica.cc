@@ -87,6 +87,7 @@ std::optional<Replica::Refusal> Replica::check(const Hello& hello) const {
   if (!meta.volume.empty() && hello.volume != meta.volume) {
     return Refusal{PeerRefusal::wrong_volume, "this replica belongs to volume " + meta.volume};
   }
+  if (hello.mode == HelloMode::forward) return Refusal{PeerRefusal::none, "this is a replica and no engine"};
   if (hello.mode == HelloMode::inspect) return {};
   if (hello.epoch == 0 || hello.epoch < promised_.epoch) {
     return Refusal{PeerRefusal::old_epoch, fmt::format("epoch {} is below {}", hello.epoch, promised_.epoch)};

@@ -42,6 +42,9 @@ Result<std::unique_ptr<EngineHost>> EngineHost::create(io::Loop& loop, BufferPoo
     TRY(auto address, io::parse_address(member.address));
     addresses[member.name] = std::move(address);
   }
+  if (options.config.standby) {
+    TRY(addresses[std::string(engine::kSourceName)], io::parse_address(options.config.source));
+  }
   return std::unique_ptr<EngineHost>(new EngineHost(loop, pool, std::move(options), std::move(addresses)));
 }
 
@@ -52,7 +55,11 @@ EngineHost::EngineHost(io::Loop& loop, BufferPool& pool, EngineHostOptions optio
       options_(std::move(options)),
       addresses_(std::move(addresses)),
       engine_(options_.config, pool),
+      operations_(options_.config, engine_, control_driver()),
       front_(loop, pool, *this),
+      forwards_(
+          loop, pool, options_.config.volume, [this](engine::Event event) { step(std::move(event)); },
+          [this] { return wants_requests_; }),
       timer_(loop,
              [this] {
                armed_.reset();
@@ -68,13 +75,7 @@ void EngineHost::start() {
 
 void EngineHost::ask_to_end() {
   const bool again = std::exchange(asked_to_end_, true);
-  command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
-}
-
-void EngineHost::command(engine::Command command, Done done) {
-  const std::uint64_t id = ++last_command_;
-  commands_[id] = std::move(done);
-  step(engine::Commanded{id, std::move(command)});
+  operations_.command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
 }
 
 // What an action brings about may be an event again (a link that fails at once): it waits for its turn.
@@ -92,6 +93,7 @@ void EngineHost::step(engine::Event event) {
   if (const bool wanted = std::exchange(wants_requests_, engine_.wants_requests());
       !wanted && wants_requests_) {
     front_.stir();
+    forwards_.stir();
   }
   arm_timer();
 }
@@ -152,38 +154,50 @@ void EngineHost::perform(engine::Propose& action) {
   log_info("proposes a change of members",
            {{"generation", action.next.generation}, {"reason", action.reason}});
   if (options_.confirm_itself) return step(engine::MembershipConfirmed{action.proposal});
-  if (control_ != nullptr) control_->publish("members", proposal_json(action));
+  operations_.perform(action);
 }
 
+// A standby lets clients in before it is activated; then, or when it begins again, what they are told
+// changes.
 void EngineHost::perform(engine::Serve& action) {
   serving_ = action;
+  if (std::exchange(listening_, true)) return operations_.perform(action);
   const auto bound = front_.listen(options_.listen);
   if (!bound) {
     log_error("cannot listen", {{"address", options_.listen.text}, {"error", bound.error()}});
-    return command(engine::Shutdown{true}, [](const engine::CommandDone&) {});
+    return operations_.command(engine::Shutdown{true}, [](const engine::CommandDone&) {});
   }
-  if (control_ != nullptr) control_->publish("state", status_json());
+  operations_.perform(action);
   if (options_.on_serving) options_.on_serving(bound->text);
 }
 
-void EngineHost::perform(engine::EndSessions&) {
-  front_.stop_listening();
+Result<void> EngineHost::listen_for_peers() {
+  if (!options_.peer_listen) return {};
+  TRY(const auto bound, forwards_.listen(*options_.peer_listen));
+  peer_address_ = bound.text;
+  return {};
+}
+
+void EngineHost::perform(engine::WantActivation& action) {
+  operations_.perform(action);
+  if (!options_.confirm_itself) return;
+  operations_.command(engine::ActivateConfirm{action.epoch, std::nullopt}, [](const engine::CommandDone&) {});
+}
+
+void EngineHost::perform(engine::EndSessions& action) {
+  if (!action.reopen) front_.stop_listening();
   for (const io::ConnectionId connection : std::exchange(clients_, {}))
     front_.drop(connection, "the engine ends");
 }
 
 void EngineHost::perform(engine::CommandDone& action) {
-  auto node = commands_.extract(action.id);
-  if (!node.empty()) node.mapped()(action);
+  operations_.perform(action);
 }
 
 void EngineHost::perform(engine::Exit& action) {
   exit_ = action;
   log_info("ends", {{"reason", std::string(engine::to_string(action.reason))}, {"message", action.message}});
-  if (control_ != nullptr) {
-    control_->publish("stopping", Json::object({{"reason", engine::to_string(action.reason)},
-                                                {"message", action.message}}));
-  }
+  operations_.perform(action);
   end_timer_.start(kGoodbye);
   end_when_quiet();
 }

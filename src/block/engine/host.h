@@ -13,6 +13,8 @@
 
 #include "base/result.h"
 #include "block/core/engine.h"
+#include "block/core/engine_control.h"
+#include "block/engine/forward_front.h"
 #include "block/engine/member_link.h"
 #include "block/io/control_server.h"
 #include "block/io/nbd_front.h"
@@ -22,7 +24,8 @@ namespace moor::block {
 struct EngineHostOptions {
   engine::Config config;
   io::Address listen;
-  bool confirm_itself = false;  // --confirm auto: there is no controller
+  std::optional<io::Address> peer_listen;  // for the standby of a move
+  bool confirm_itself = false;             // --confirm auto: there is no controller
   std::function<void(const std::string& bound)> on_serving;
 };
 
@@ -34,6 +37,8 @@ class EngineHost final : public io::NbdBackend {
 
   // Registers the operations of the control protocol; before listen() of the server.
   void add_control(io::ControlServer& control);
+  // Opens the listener for standbys, if one is wanted.
+  Result<void> listen_for_peers();
   void start();
   // SIGTERM: drains; a second time: at once.
   void ask_to_end();
@@ -42,7 +47,6 @@ class EngineHost final : public io::NbdBackend {
 
  private:
   struct Leaving;
-  using Done = std::function<void(const engine::CommandDone&)>;
 
   EngineHost(io::Loop& loop, BufferPool& pool, EngineHostOptions options,
              std::map<std::string, io::Address> addresses);
@@ -63,29 +67,28 @@ class EngineHost final : public io::NbdBackend {
   void perform(engine::Propose& action);
   void perform(engine::Serve& action);
   void perform(engine::EndSessions& action);
+  void perform(engine::ForwardAccept& action) { forwards_.accept(action); }
+  void perform(engine::ForwardRefuse& action) { forwards_.refuse(action); }
+  void perform(engine::ForwardReply& action) { forwards_.reply(action); }
+  void perform(engine::ForwardEnd& action) { forwards_.end(action); }
+  void perform(engine::WantActivation& action);
   void perform(engine::CommandDone& action);
   void perform(engine::Exit& action);
   void perform(engine::Note& action);
   void arm_timer();
   void link_closed(MemberLink& link);
   void end_when_quiet();
-  void command(engine::Command command, Done done);
-  void command(engine::Command command, io::Responder responder);
-  void purge_next(std::shared_ptr<io::Responder> responder);
-  template <class Make>
-  void add_named(io::ControlServer& control, const char* op, Make make);
-  void add_snapshot_control(io::ControlServer& control);
-  void add_member_control(io::ControlServer& control);
-  Json status_json() const;
-  Json stats_json() const;
-  Json proposal_json(const engine::Propose& proposal) const;
+  engine::Control::Driver control_driver();
 
   io::Loop& loop_;
   BufferPool& pool_;
   EngineHostOptions options_;
   std::map<std::string, io::Address> addresses_;  // by member name
   engine::Engine engine_;
+  engine::Control operations_;
   io::NbdFront front_;
+  ForwardFront forwards_;
+  std::string peer_address_;
   io::Timer timer_;
   io::Timer end_timer_;
   io::ControlServer* control_ = nullptr;
@@ -98,9 +101,8 @@ class EngineHost final : public io::NbdBackend {
   bool wants_requests_ = true;
   std::optional<engine::Instant> armed_;
   std::optional<engine::Serve> serving_;
+  bool listening_ = false;
   std::optional<engine::Exit> exit_;
-  std::map<std::uint64_t, Done> commands_;
-  std::uint64_t last_command_ = 0;
   bool asked_to_end_ = false;
 };
 

@@ -4,29 +4,9 @@
 
 #include "base/log.h"
 #include "block/core/peer_wire.h"
+#include "block/core/replica_report.h"
 
 namespace moor::block {
-namespace {
-
-Json chain_json(const std::vector<Layer>& chain) {
-  Json result = Json::array();
-  for (const Layer& layer : chain) {
-    Json labels = Json::object();
-    for (const auto& [key, value] : layer.labels) labels.set(key, value);
-    result.push_back(Json::object({{"name", layer.snapshot},
-                                   {"id", layer.id},
-                                   {"parent", layer.parent},
-                                   {"created", layer.created},
-                                   {"labels", std::move(labels)},
-                                   {"removed", layer.removed},
-                                   {"userCreated", layer.user_created},
-                                   {"summed", layer.summed},
-                                   {"usedBytes", layer.used_bytes}}));
-  }
-  return result;
-}
-
-}  // namespace
 
 ReplicaServer::ReplicaServer(io::Loop& loop, BufferPool& pool, Directory& directory,
                              io::NbdFrontOptions options, Events events)
@@ -177,36 +157,6 @@ void ReplicaServer::stopped(const Result<void>& outcome) {
   events_.stopped(outcome);
 }
 
-Json ReplicaServer::status() const {
-  const ReplicaMeta& meta = replica_.store().meta();
-  const PurgeProgress& purge = replica_.store().purge_progress();
-  Json result = Json::object({{"kind", "replica"},
-                              {"volume", meta.volume},
-                              {"size", meta.size},
-                              {"generation", meta.generation},
-                              {"floor", Json::object({{"epoch", meta.floor.epoch},
-                                                      {"engine", meta.floor.engine},
-                                                      {"session", meta.floor.session}})},
-                              {"wrote", meta.wrote},
-                              {"clean", meta.clean},
-                              {"rebuilding", meta.rebuilding},
-                              {"dirtyRegions", replica_.store().dirty_regions().size()},
-                              {"head", meta.head_id},
-                              {"snapshots", meta.layers.size()},
-                              {"inFlight", replica_.in_flight()}});
-  if (const auto holder = replica_.holder()) {
-    result.set("heldBy", Json::object({{"epoch", holder->epoch}, {"engine", holder->engine}}));
-  }
-  if (replica_.store().files().broken()) result.set("broken", replica_.store().files().why_broken());
-  if (meta.purge) {
-    result.set("purge", Json::object({{"snapshot", purge.snapshot},
-                                      {"done", purge.done},
-                                      {"total", purge.total},
-                                      {"error", purge.error}}));
-  }
-  return result;
-}
-
 Json ReplicaServer::stats() const {
   return Json::object({{"reads", counters_.reads},
                        {"writes", counters_.writes},
@@ -219,15 +169,12 @@ Json ReplicaServer::stats() const {
                        {"connections", front_.connections()}});
 }
 
-Json ReplicaServer::snapshots() const {
-  return Json::object({{"head", replica_.store().meta().head_id},
-                       {"snapshots", chain_json(replica_.store().meta().chain())}});
-}
-
 void ReplicaServer::register_control(io::ControlServer& control) {
-  control.on("status", [this](const Json&, io::Responder responder) { responder.reply(status()); });
+  control.on("status",
+             [this](const Json&, io::Responder responder) { responder.reply(replica_status(replica_)); });
   control.on("stats", [this](const Json&, io::Responder responder) { responder.reply(stats()); });
-  control.on("snapshot.list", [this](const Json&, io::Responder responder) { responder.reply(snapshots()); });
+  control.on("snapshot.list",
+             [this](const Json&, io::Responder responder) { responder.reply(replica_snapshots(replica_)); });
   control.on("shutdown", [this](const Json&, io::Responder responder) {
     responder.reply(Json::object());
     stop();

@@ -66,9 +66,7 @@ class ReplicaServer final : private io::NbdBackend, private ReplicaSink {
   void stopped(const Result<void>& outcome) override;
 
   void count(const PeerRequest& request);
-  Json status() const;
   Json stats() const;
-  Json snapshots() const;
 
   UringDisk disk_;
   Replica replica_;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "block/core/engine_control.h"
 #include "block/engine/host.h"
 #include "block/io/address.h"
 #include "block/io/control_server.h"
@@ -21,14 +22,17 @@ namespace moor::cmd {
 
 namespace {
 
-using block::MemberMode;
-
 struct EngineOptions {
   std::string volume = "volume";
   std::uint64_t epoch = 0;
   std::string engine_id;
   std::vector<std::string> replicas;
   std::string listen;
+  std::string peer_listen;
+  bool standby = false;
+  std::string source;
+  bool hold = false;
+  std::uint64_t last_served = 0;
   std::string control;
   std::string confirm = "control";
   std::string token_file;
@@ -50,32 +54,6 @@ Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
-// unix:PATH[,name=NAME][,mode=rw|wo|err][,local][,absent]
-Result<block::engine::MemberConfig> parse_replica(const std::string& text) {
-  block::engine::MemberConfig member;
-  std::size_t begin = text.find(',');
-  member.address = text.substr(0, begin);
-  member.name = member.address;
-  while (begin != std::string::npos) {
-    const std::size_t end = text.find(',', begin + 1);
-    const std::string word = text.substr(begin + 1, end == std::string::npos ? end : end - begin - 1);
-    begin = end;
-    if (word.starts_with("name=")) {
-      member.name = word.substr(5);
-    } else if (word == "mode=rw" || word == "mode=wo" || word == "mode=err") {
-      member.mode = word == "mode=rw" ? MemberMode::rw : word == "mode=wo" ? MemberMode::wo : MemberMode::err;
-    } else if (word == "local") {
-      member.local = true;
-    } else if (word == "absent") {
-      member.expected = false;
-    } else {
-      return make_error(Errc::invalid, fmt::format("\"{}\" in --replica {} is not known", word, text));
-    }
-  }
-  if (member.name.empty()) return make_error(Errc::invalid, "a replica's name is empty");
-  return member;
-}
-
 Result<block::engine::Config> make_config(const EngineOptions& options) {
   block::engine::Config config;
   config.volume = options.volume;
@@ -90,6 +68,14 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   config.export_id = options.export_id;
   config.fresh_export_id = fmt::format("{}-{}", options.volume, config.epoch);
   config.accept_missing = options.accept_missing;
+  config.by_hand = options.confirm == "auto";
+  config.hold_when_superseded = options.hold;
+  config.last_served = options.last_served;
+  config.standby = options.standby;
+  config.source = options.source;
+  if (options.standby != !options.source.empty()) {
+    return make_error(Errc::invalid, "--standby and --source go together");
+  }
   if (options.confirm == "auto" || options.unproven) {
     config.in_sync = block::engine::InSync::highest_generation;
   }
@@ -98,7 +84,7 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   TRY(config.peer_timeout, parse_duration(options.peer_timeout));
   std::map<std::string, int> names;
   for (const std::string& text : options.replicas) {
-    TRY(auto member, parse_replica(text));
+    TRY(auto member, block::engine::parse_member(text));
     if (++names[member.name] > 1) return make_error(Errc::invalid, "two replicas are called " + member.name);
     config.members.push_back(std::move(member));
   }
@@ -117,6 +103,7 @@ int exit_code(const block::engine::Exit& exit) {
     case block::engine::ExitReason::forced: return 0;
     case block::engine::ExitReason::superseded: return 3;
     case block::engine::ExitReason::faulted: return 4;
+    case block::engine::ExitReason::refused: return 5;
   }
   return 1;
 }
@@ -135,6 +122,9 @@ Result<int> serve(const EngineOptions& options) {
   block::EngineHostOptions host_options;
   host_options.config = std::move(config);
   host_options.listen = listen;
+  if (!options.peer_listen.empty()) {
+    TRY(host_options.peer_listen, block::io::parse_address(options.peer_listen));
+  }
   host_options.confirm_itself = options.confirm == "auto";
   host_options.on_serving = [](const std::string& bound) {
     fmt::print("ready {}\n", bound);
@@ -146,6 +136,7 @@ Result<int> serve(const EngineOptions& options) {
     TRY(const auto path, block::io::parse_address("unix:" + options.control));
     TRY_VOID(control.listen(path));
   }
+  TRY_VOID(host->listen_for_peers());
   TRY_VOID(loop->on_signals({SIGTERM, SIGINT}, [&](int) { host->ask_to_end(); }));
   host->start();
   TRY_VOID(loop->run());

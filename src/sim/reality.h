@@ -1,0 +1,163 @@
+// What is, as nobody in the cluster can see it: every process with its core object, every disk with its
+// bytes, the store as it is now, and what clients were promised. For checkers only. Everything here is
+// borrowed and valid until the next step of the world.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "block/core/bridge.h"
+#include "block/core/engine.h"
+#include "block/core/replica.h"
+#include "block/core/sim_disk.h"
+#include "control/runtime/plan.h"
+#include "control/runtime/view.h"
+#include "model/kind.h"
+#include "sim/history.h"
+#include "store/store.h"
+
+namespace moor::sim {
+
+using JsonPtr = std::shared_ptr<const Json>;
+
+struct NodeSight {
+  std::string name;
+  std::string boot_id;
+  bool up = false;        // the machine has power
+  bool agent_up = false;  // its agent's process lives
+  bool cut = false;       // some link of the machine is cut now
+};
+
+struct ServerSight {
+  std::string name;
+  bool up = false;
+  bool paused = false;
+  bool leading = false;  // by its own belief
+};
+
+// A process of `moorblk engine` that lives.
+struct EngineSight {
+  std::string node;
+  std::string boot_id;  // of the node, when it started
+  std::string volume;
+  std::string engine;  // its id: the Engine object's name
+  std::uint64_t epoch = 0;
+  int pid = 0;
+  bool paused = false;
+  bool serving = false;  // its listener is open
+  std::size_t clients = 0;
+  const block::engine::Engine* core = nullptr;
+};
+
+// A directory of a replica, with its process if there is one.
+struct ReplicaSight {
+  std::string node;
+  std::string directory;
+  std::string volume;
+  std::string name;                      // the Replica object's, as far as a process was ever started for it
+  int pid = 0;                           // 0: no process
+  bool open = false;                     // the process has opened its store
+  const block::Replica* core = nullptr;  // null: no process
+  const block::SimDisk* disk = nullptr;
+  // The newest floor and generation that the disk is known to have, also while no process runs.
+  block::Floor floor;
+  block::Generation generation = 0;
+};
+
+struct DeviceSight {
+  std::string node;
+  std::string volume;
+  std::string link;  // the path that clients open
+  int pid = 0;
+  std::size_t users = 0;
+  const block::bridge::Bridge* core = nullptr;
+};
+
+// One write of a transaction.
+struct Change {
+  const model::KindInfo* kind = nullptr;
+  std::string space;
+  std::string name;
+  JsonPtr before;  // null: it is new
+  JsonPtr after;   // null: it is gone
+  store::Revision revision = 0;
+};
+
+// A transaction of the store that has been applied: visible from now on, durable.
+struct Commit {
+  std::uint64_t step = 0;
+  TimePoint at;
+  std::string through;  // the server that wrote it
+  std::vector<Change> changes;
+};
+
+// A controller has looked at a key: what it saw, and what it wants. Nothing is written yet.
+struct Decision {
+  std::string server;
+  std::string_view controller;
+  const control::Key* key = nullptr;
+  const control::View* view = nullptr;
+  const control::Plan* plan = nullptr;
+};
+
+// What can have changed in one step, for checkers that need not look every time.
+struct Step {
+  std::uint64_t number = 0;
+  TimePoint at;
+  bool committed = false;  // the store has a new revision
+  bool processes = false;  // a process started, ended, was paused or woke
+  bool io = false;         // a client's request was answered
+  bool replicas = false;   // a replica has worked: floors, bytes, sessions
+  bool engines = false;    // an engine has taken a step
+};
+
+class Reality {
+ public:
+  virtual ~Reality() = default;
+  virtual TimePoint now() const = 0;
+  virtual std::uint64_t step() const = 0;
+  virtual bool is_healing() const = 0;  // faults have stopped
+
+  virtual std::vector<NodeSight> nodes() const = 0;
+  virtual std::vector<ServerSight> servers() const = 0;
+  virtual std::vector<EngineSight> engines() const = 0;
+  virtual std::vector<ReplicaSight> replicas() const = 0;
+  virtual std::vector<DeviceSight> devices() const = 0;
+
+  // The newest state of the store, whatever any server's cache says. Null: not there.
+  virtual JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const = 0;
+  virtual void for_each(const model::KindInfo& kind,
+                        const std::function<void(const JsonPtr&)>& visit) const = 0;
+  template <class T>
+  std::optional<T> get(std::string_view space, std::string_view name) const {
+    const JsonPtr json = find(control::kind_of<T>(), space, name);
+    if (json == nullptr) return std::nullopt;
+    auto value = model::decode<T>(*json);
+    if (!value) return std::nullopt;
+    return *std::move(value);
+  }
+  template <class T>
+  std::vector<T> all() const {
+    std::vector<T> found;
+    for_each(control::kind_of<T>(), [&](const JsonPtr& json) {
+      if (auto value = model::decode<T>(*json)) found.push_back(*std::move(value));
+    });
+    return found;
+  }
+
+  // What clients asked for and were told, by volume (its uid).
+  virtual const std::map<std::string, VolumeHistory>& histories() const = 0;
+
+  // All bytes of the volume as this replica's head holds them, read from a copy of its disk: slow, disturbs
+  // nothing. Absent: the directory cannot be opened.
+  virtual std::optional<std::vector<std::byte>> bytes_of(const ReplicaSight& replica) const = 0;
+};
+
+}  // namespace moor::sim

@@ -1,0 +1,101 @@
+// What happens to a cluster from outside, as data: faults and wishes with their times. A seed draws one; it
+// can be printed, cut down entry by entry and run again with the same seed: everything that is not in it
+// (delays, orders of events, identities) comes from the seed alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "base/result.h"
+
+namespace moor::sim {
+
+enum class FaultKind : std::uint8_t {
+  kill_server,   // the process; it starts again after `lasts`
+  power_server,  // the machine: what its journal had not made safe is gone (embedded store)
+  pause_server,
+  kill_agent,
+  pause_agent,
+  kill_process,  // an engine, replica or device; its agent deals with it
+  pause_process,
+  power_node,       // the machine, with everything on it; new boot id
+  cut_node,         // from everybody, both ways
+  cut_one_way,      // what the node sends is lost (`argument` odd: what it is sent)
+  cut_pair,         // two nodes from each other
+  cut_store,        // a server from the store
+  lossy,            // messages of a node are lost with a chance of `argument` per mille
+  slow,             // messages of a node take up to `argument` milliseconds more
+  lose_answers,     // answers to a node's or server's calls are lost, the calls arrive
+  watch_cuts,       // watches are cut again and again
+  expire_watches,   // the store compacts: watches that lag must list again
+  store_down,       // nobody reaches the store
+  step_clock,       // the wall clock of a machine jumps by `argument` seconds
+  full_disk,        // a node's disk takes nothing more
+  failing_sync,     // syncs of one replica fail
+  slow_disk,        // a node's disk answers late
+  old_boot,         // the node's agent loses its file that says which life it is in
+  backend_timeout,  // commands of a host time out and succeed all the same
+  crash_point,      // at point `argument` (crash_points.h); `target` 0: before, 1: after; +2: power
+};
+std::string_view to_string(FaultKind kind);
+
+struct Fault {
+  Duration at{0};  // since the start of the world
+  FaultKind kind = FaultKind::kill_server;
+  std::uint32_t target = 0;  // which node, server or process, modulo how many there are then
+  Duration lasts{0};
+  std::int64_t argument = 0;
+  bool operator==(const Fault&) const = default;
+};
+
+enum class WishKind : std::uint8_t {
+  create_volume,
+  delete_volume,
+  attach,       // add ticket `ticket` for `node`
+  detach,       // remove ticket `ticket`
+  open_client,  // a workload opens the device on `node`
+  close_client,
+};
+std::string_view to_string(WishKind kind);
+
+struct Wish {
+  Duration at{0};
+  WishKind kind = WishKind::attach;
+  std::uint32_t volume = 0;  // volume-N
+  std::uint32_t node = 0;    // node-N
+  std::string ticket;
+  std::string type;  // of the ticket
+  std::uint32_t replicas = 3;
+  bool operator==(const Wish&) const = default;
+};
+
+struct Schedule {
+  std::vector<Fault> faults;  // by time
+  std::vector<Wish> wishes;   // by time
+  bool operator==(const Schedule&) const = default;
+};
+Json to_json(const Schedule& schedule);
+Result<Schedule> schedule_from(const Json& json);
+
+// The kinds of faults that a seed uses and how often: each seed its own subset.
+struct Swarm {
+  std::vector<FaultKind> kinds;
+  Duration mean_pause{0};  // between two faults
+};
+
+struct DrawOptions {
+  std::uint32_t nodes = 3;
+  std::uint32_t volumes = 1;
+  std::uint32_t servers = 1;
+  bool shared_store = false;
+  Duration warm_up{0};
+  Duration faults{0};
+};
+Swarm draw_swarm(Random& random, const DrawOptions& options);
+Schedule draw_schedule(Random& random, const Swarm& swarm, const DrawOptions& options);
+
+}  // namespace moor::sim
