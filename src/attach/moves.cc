@@ -59,7 +59,14 @@ MoveChoice review_open(const Book& book, const Roster& roster) {
   const std::string& source = volume.spec.node_id;
   const std::string& destination = volume.spec.migration_node_id;
   const auto here = users_on(book, roster, source);
-  const auto there = users_on(book, roster, destination);
+  auto there = users_on(book, roster, destination);
+  // Whoever may not share the volume with its present users asks for no move (S21).
+  if (!here.empty())
+    std::erase_if(there, [&](const AttachmentTicket* one) {
+      return std::none_of(here.begin(), here.end(), [&](const AttachmentTicket* user) {
+        return may_share(volume, *user, *one);
+      });
+    });
   const bool ready = is_move_ready(volume);
   if (there.empty())
     return give_up(book, roster, fmt::format("no ticket asks for it on node {} any more", destination));
