@@ -156,7 +156,8 @@ void EngineKeeper::notice() {
         proposal_bell_.ring();
       }
       facts_.standby = report->is_standby();
-      facts_.activation_wanted = report->is_standby() && (facts_.activation_wanted || report->activation_wanted);
+      facts_.activation_wanted =
+          report->is_standby() && (facts_.activation_wanted || report->activation_wanted);
       facts_.report = *std::move(report);
     } else {
       facts_.problem = report.error().message;

@@ -1,7 +1,8 @@
-// The steps of an EngineKeeper that belong to moves: holds, standbys, activation, taking a volume back. An epoch
-// that a living process takes over is used up as a start's is: recorded before the process hears of it (S3).
-#include "agent/engine_keeper.h"
+// The steps of an EngineKeeper that belong to moves: holds, standbys, activation, taking a volume back. An
+// epoch that a living process takes over is used up as a start's is: recorded before the process hears of it
+// (S3).
 #include "agent/core/names.h"
+#include "agent/engine_keeper.h"
 #include "base/log.h"
 
 namespace moor::agent {
@@ -11,8 +12,14 @@ using model::mooring::Grant;
 
 EngineStart EngineKeeper::start_words(const Engine& engine, const Grant& grant,
                                       const std::vector<std::string>& local, bool standby) const {
-  return {engine,  grant,  local, env_.host.socket_path(key_), env_.host.control_path(key_),
-          env_.host.token_path(key_), standby, env_.self.address};
+  return {engine,
+          grant,
+          local,
+          env_.host.socket_path(key_),
+          env_.host.control_path(key_),
+          env_.host.token_path(key_),
+          standby,
+          env_.self.address};
 }
 
 Json EngineKeeper::record_for(std::int64_t epoch, bool standby) const {

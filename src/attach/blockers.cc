@@ -380,7 +380,8 @@ std::optional<Blocker> move_blocker(const Volume& volume) {
   Blocker blocker{.type = BlockerType::moving, .node_id = destination};
   blocker.holder = volume.metadata.name;
   blocker.holder_type = "Volume";
-  blocker.message = fmt::format("volume {} moves from node {} to node {}", volume.metadata.name, source, destination);
+  blocker.message =
+      fmt::format("volume {} moves from node {} to node {}", volume.metadata.name, source, destination);
   using model::longhorn::MovePhase;
   const MovePhase phase = recorded ? volume.status.move->phase : MovePhase::preparing;
   blocker.message += fmt::format(" ({})", to_string(phase));
@@ -391,9 +392,10 @@ std::optional<Blocker> move_blocker(const Volume& volume) {
   const bool waits_for_people = phase == MovePhase::ready || phase == MovePhase::activated;
   blocker.cleared_by =
       waits_for_people
-          ? fmt::format("whoever moves it: the ticket for {} leaves (moor migrate {} --confirm) or that for {} "
-                        "does (--rollback)",
-                        source, volume.metadata.name, destination)
+          ? fmt::format(
+                "whoever moves it: the ticket for {} leaves (moor migrate {} --confirm) or that for {} "
+                "does (--rollback)",
+                source, volume.metadata.name, destination)
           : "the system: this step ends by itself";
   return blocker;
 }

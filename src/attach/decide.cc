@@ -83,13 +83,14 @@ void apply_move(const Book& book, const MoveChoice& choice, Decision& decision) 
       decision.volume.migration_node_id = choice.node;
       decision.takes_place_on = choice.node;
       return say(decision, "MoveStarted",
-                 fmt::format("volume {} begins to move from node {} to node {}: {}", name, volume.spec.node_id,
-                             choice.node, choice.why));
+                 fmt::format("volume {} begins to move from node {} to node {}: {}", name,
+                             volume.spec.node_id, choice.node, choice.why));
     case MoveChoice::Kind::confirm:
       decision.volume.node_id = destination;
       decision.volume.migration_node_id = "";
       return say(decision, "MoveConfirmed",
-                 fmt::format("volume {} stays on node {}: {}", name, destination, choice.why), choice.warning);
+                 fmt::format("volume {} stays on node {}: {}", name, destination, choice.why),
+                 choice.warning);
     case MoveChoice::Kind::roll_back:
       decision.volume.migration_node_id = "";
       return say(decision, "MoveRolledBack",
@@ -229,7 +230,8 @@ Decision decide(const Book& book) {
   // Statuses speak of the volume as this decision leaves it.
   Book after = book;
   if (decision.volume.node_id) after.volume.spec.node_id = *decision.volume.node_id;
-  if (decision.volume.migration_node_id) after.volume.spec.migration_node_id = *decision.volume.migration_node_id;
+  if (decision.volume.migration_node_id)
+    after.volume.spec.migration_node_id = *decision.volume.migration_node_id;
   if (decision.volume.disable_frontend)
     after.volume.spec.disable_frontend = *decision.volume.disable_frontend;
   decision.statuses = ticket_statuses(after, roster);

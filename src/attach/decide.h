@@ -6,8 +6,8 @@
 //
 // What it promises:
 // - spec.nodeID goes from one node to another only through empty or by a confirmed move (S9); else it is set
-//   only when the volume is detached, not faulted, no engine is active in the Grant, and both migration fields
-//   are empty. spec.migrationNodeID is set only while the volume is attached (moves.h).
+//   only when the volume is detached, not faulted, no engine is active in the Grant, and both migration
+//   fields are empty. spec.migrationNodeID is set only while the volume is attached (moves.h).
 // - A ticket whose node is not ready, unreachable, unknown or full never wins.
 // - Statuses are those that hold *after* the volume changes of the same decision: a ticket is unsatisfied in
 //   the write that withdraws its node (S15).

@@ -30,14 +30,14 @@ struct MoveProgress {
 };
 
 enum class MoveAction {
-  none,          // no move, and none asked for
-  begin,         // make the record
-  grant_standby, // the destination gets a standby epoch: the first one, or the next
-  wait,          // keep the engine of `keep` going and wait
-  swap,          // active := destination, whatever became of its standby
-  take_back,     // active := source, above every epoch
-  stop_loser,    // stop the engine on the other side
-  finish,        // the other side is deleted, the record goes
+  none,           // no move, and none asked for
+  begin,          // make the record
+  grant_standby,  // the destination gets a standby epoch: the first one, or the next
+  wait,           // keep the engine of `keep` going and wait
+  swap,           // active := destination, whatever became of its standby
+  take_back,      // active := source, above every epoch
+  stop_loser,     // stop the engine on the other side
+  finish,         // the other side is deleted, the record goes
 };
 
 enum class MoveSide { source, destination };

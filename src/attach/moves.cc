@@ -44,7 +44,8 @@ const MoveStatus* record_of(const Volume& volume) {
 }
 
 MoveChoice give_up(const Book& book, const Roster& roster, const std::string& why, bool warning = false) {
-  const bool kept = !holders_on(book, roster, book.volume.spec.node_id, book.volume.spec.disable_frontend).empty();
+  const bool kept =
+      !holders_on(book, roster, book.volume.spec.node_id, book.volume.spec.disable_frontend).empty();
   return {.kind = kept ? Kind::roll_back : Kind::detach, .why = why, .warning = warning};
 }
 
@@ -63,9 +64,8 @@ MoveChoice review_open(const Book& book, const Roster& roster) {
   // Whoever may not share the volume with its present users asks for no move (S21).
   if (!here.empty())
     std::erase_if(there, [&](const AttachmentTicket* one) {
-      return std::none_of(here.begin(), here.end(), [&](const AttachmentTicket* user) {
-        return may_share(volume, *user, *one);
-      });
+      return std::none_of(here.begin(), here.end(),
+                          [&](const AttachmentTicket* user) { return may_share(volume, *user, *one); });
     });
   const bool ready = is_move_ready(volume);
   if (there.empty())
@@ -79,10 +79,12 @@ MoveChoice review_open(const Book& book, const Roster& roster) {
   }
   if (source_down && !destination_down) {
     const std::string why = node_blockers(book, source).front().message;
-    return ready ? confirm(book, why, true) : MoveChoice{.kind = Kind::roll_back, .why = why, .warning = true};
+    return ready ? confirm(book, why, true)
+                 : MoveChoice{.kind = Kind::roll_back, .why = why, .warning = true};
   }
   if (destination_down && !source_down)
-    return {.kind = Kind::roll_back, .why = node_blockers(book, destination).front().message, .warning = true};
+    return {
+        .kind = Kind::roll_back, .why = node_blockers(book, destination).front().message, .warning = true};
   return {};
 }
 
@@ -132,9 +134,9 @@ std::optional<MoveWish> wished_move(const Book& book, const Roster& roster) {
     if (partner == here.end()) continue;
     // One whose node can take it comes before one that would have to wait.
     const bool can = choice_blockers(book, roster, standing).empty();
-    const bool better = best == nullptr || (can != best_can
-                                                ? can
-                                                : compare_tickets(ticket, *best, book.settings.tie_break()) < 0);
+    const bool better =
+        best == nullptr ||
+        (can != best_can ? can : compare_tickets(ticket, *best, book.settings.tie_break()) < 0);
     if (!better) continue;
     best = &ticket;
     best_can = can;
@@ -191,7 +193,8 @@ bool is_moved_to(const Book& book, const AttachmentTicket& ticket) {
   if (!is_moving(volume) || ticket.node_id != volume.status.move->destination_node_id) return false;
   const MovePhase phase = volume.status.move->phase;
   const bool ready = is_move_ready(volume) || phase == MovePhase::confirming;
-  const bool goes_there = volume.spec.node_id == ticket.node_id || volume.spec.migration_node_id == ticket.node_id;
+  const bool goes_there =
+      volume.spec.node_id == ticket.node_id || volume.spec.migration_node_id == ticket.node_id;
   if (!ready || !goes_there || volume.status.current_migration_node_id != ticket.node_id) return false;
   if (!book.grant) return true;
   const auto at = [&](const auto& holder) { return holder && holder->node == ticket.node_id; };

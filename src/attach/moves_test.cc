@@ -84,10 +84,12 @@ TEST(MoveStart, WaitsAndSaysForWhat) {
       {"destination not ready", [](Book& b) { b.nodes["n2"].ready = false; }, {B::node_not_ready}},
       {"destination silent", [](Book& b) { b.nodes["n2"].agent_reachable = false; }, {B::agent_unreachable}},
       {"destination unknown", [](Book& b) { b.nodes.erase("n2"); }, {B::node_not_found}},
-      {"destination full", [](Book& b) { b.nodes["n2"].attach_limit = b.nodes["n2"].attachments = 1; },
+      {"destination full",
+       [](Book& b) { b.nodes["n2"].attach_limit = b.nodes["n2"].attachments = 1; },
        {B::node_attach_limit}},
       {"a member is rebuilt", [](Book& b) { b.grant->spec.members["v1-r-1"] = MemberMode::wo; }, {B::moving}},
-      {"the engine is being restarted", [](Book& b) { b.volume.status.robustness = Robustness::unknown; },
+      {"the engine is being restarted",
+       [](Book& b) { b.volume.status.robustness = Robustness::unknown; },
        {B::moving}},
       {"no way to the engine", [](Book& b) { b.move.source_has_no_peer = true; }, {B::moving}},
       {"the slot is not clean", [](Book& b) { b.move.slot_taken_on = "n3"; }, {B::moving}},
@@ -170,8 +172,7 @@ TEST(MoveReview, ThenTheNodesDecide) {
     book.nodes["n1"].agent_reachable = row.source_up;
     book.nodes["n2"].agent_reachable = row.destination_up;
     const Decision decision = decide(book);
-    const std::string name =
-        fmt::format("{} {} {}", to_string(row.phase), row.source_up, row.destination_up);
+    const std::string name = fmt::format("{} {} {}", to_string(row.phase), row.source_up, row.destination_up);
     EXPECT_EQ(decision.volume.node_id, row.node) << name;
     EXPECT_EQ(decision.volume.migration_node_id, row.migration) << name;
   }
@@ -192,9 +193,11 @@ TEST(MoveReview, ASnapshotOnTheSourceDoesNotKeepTheMoveFromEnding) {
 }
 
 TEST(MoveReview, TheRecordDecidesWhenBothTicketsAreThereAndTheVolumeIsDetached) {
-  for (const auto& [phase, node] : std::vector<std::pair<MovePhase, std::string>>{
-           {P::preparing, "n1"}, {P::ready, "n1"}, {P::rolling_back, "n1"}, {P::activated, "n2"},
-           {P::confirming, "n2"}}) {
+  for (const auto& [phase, node] : std::vector<std::pair<MovePhase, std::string>>{{P::preparing, "n1"},
+                                                                                  {P::ready, "n1"},
+                                                                                  {P::rolling_back, "n1"},
+                                                                                  {P::activated, "n2"},
+                                                                                  {P::confirming, "n2"}}) {
     Book book = moving(phase);
     book.volume.spec.node_id.clear();
     book.volume.spec.migration_node_id.clear();
@@ -208,12 +211,12 @@ TEST(MoveReview, TheRecordDecidesWhenBothTicketsAreThereAndTheVolumeIsDetached) 
 }
 
 TEST(MoveSatisfaction, TheSecondTicketIsSatisfiedOnceTheStandbyIsReadyAndStaysSo) {
-  for (const auto& [phase, here, there] : std::vector<std::tuple<MovePhase, bool, bool>>{
-           {P::preparing, true, false},
-           {P::ready, true, true},
-           {P::activated, true, true},
-           {P::confirming, false, true},
-           {P::rolling_back, true, false}}) {
+  for (const auto& [phase, here, there] :
+       std::vector<std::tuple<MovePhase, bool, bool>>{{P::preparing, true, false},
+                                                      {P::ready, true, true},
+                                                      {P::activated, true, true},
+                                                      {P::confirming, false, true},
+                                                      {P::rolling_back, true, false}}) {
     Book book = moving(phase);
     step(book);
     EXPECT_EQ(is_satisfied(book, "here"), here) << to_string(phase);
@@ -285,7 +288,8 @@ TEST(MoveSteps, ARollbackTakesAnEpochAboveAllAndEndsWhenTheSourceServesIt) {
   Volume volume = moving(P::activated).volume;
   volume.spec.migration_node_id.clear();
   EXPECT_EQ(next_move_step(volume, {.destination_active = true}).action, A::take_back);
-  EXPECT_EQ(next_move_step(volume, {.source_active = true}).action, A::take_back) << "also before an activation";
+  EXPECT_EQ(next_move_step(volume, {.source_active = true}).action, A::take_back)
+      << "also before an activation";
   volume.status.move->phase = P::rolling_back;
   EXPECT_EQ(next_move_step(volume, {.source_active = true}).action, A::stop_loser);
   EXPECT_EQ(next_move_step(volume, {.source_active = true, .loser_gone = true}).action, A::stop_loser);

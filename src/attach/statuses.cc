@@ -34,7 +34,8 @@ bool is_where_wanted(const Book& book) {
   const auto& active = book.grant->spec.active;
   if (!active) return false;
   // The destination of a move writes, and the source keeps its clients until the move is decided.
-  const bool moving = is_moving(volume) && volume.status.move->phase == model::longhorn::MovePhase::activated &&
+  const bool moving = is_moving(volume) &&
+                      volume.status.move->phase == model::longhorn::MovePhase::activated &&
                       volume.status.move->source_node_id == node;
   return active->node == node || (moving && active->node == volume.status.move->destination_node_id);
 }
@@ -101,7 +102,8 @@ class Judge {
     Blockers blockers = choice_blockers(book_, roster_, standing);
     if (is_compatible(*standing.ticket, book_.volume.spec.disable_frontend)) {
       const AttachmentTicket& ticket = *standing.ticket;
-      if (is_destination(ticket)) return is_moved_to(book_, ticket) ? Blockers{} : move_blockers(book_, ticket);
+      if (is_destination(ticket))
+        return is_moved_to(book_, ticket) ? Blockers{} : move_blockers(book_, ticket);
       if (move_ && move_->destination_ticket == ticket.id)
         return with_fallback(move_start_blockers(book_, roster_, *move_));
     }

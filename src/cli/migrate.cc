@@ -28,8 +28,10 @@ struct Sides {
 };
 
 Outcome<Sides> sides_of(const lh::Volume& volume) {
-  if (attach::is_moving(volume)) return Sides{volume.status.move->source_node_id, volume.status.move->destination_node_id};
-  if (!volume.spec.migration_node_id.empty()) return Sides{volume.spec.node_id, volume.spec.migration_node_id};
+  if (attach::is_moving(volume))
+    return Sides{volume.status.move->source_node_id, volume.status.move->destination_node_id};
+  if (!volume.spec.migration_node_id.empty())
+    return Sides{volume.spec.node_id, volume.spec.migration_node_id};
   Failure failure{ExitCode::conflict, fmt::format("{} is not moving", volume.metadata.name)};
   failure.hint = fmt::format("begin with: moor migrate {} --to NODE --wait", volume.metadata.name);
   return failure;
@@ -91,7 +93,8 @@ Verdict ready_on(std::string node, bool activated) {
     if (!asked) return Failure{ExitCode::not_found, fmt::format("somebody removed the ticket for {}", node)};
     if (!attach::is_moving(volume) || volume.status.move->destination_node_id != node) return std::nullopt;
     const MovePhase phase = volume.status.move->phase;
-    if (phase == MovePhase::activated || phase == MovePhase::confirming || (phase == MovePhase::ready && !activated))
+    if (phase == MovePhase::activated || phase == MovePhase::confirming ||
+        (phase == MovePhase::ready && !activated))
       return Outcome<void>();
     return std::nullopt;
   };
@@ -100,14 +103,16 @@ Verdict ready_on(std::string node, bool activated) {
 Task<Outcome<void>> follow(Context& context, Migrate wanted, std::string what, std::string ticket,
                            Verdict verdict) {
   if (!wanted.wait) co_return Outcome<void>();
-  FollowOptions options{wanted.volume, wanted.timeout, std::move(what), std::move(ticket), std::move(verdict)};
+  FollowOptions options{wanted.volume, wanted.timeout, std::move(what), std::move(ticket),
+                        std::move(verdict)};
   co_return co_await follow_volume(context, std::move(options));
 }
 
 Outcome<void> check_start(const Migrate& wanted, const lh::Volume& volume) {
   const std::string& name = wanted.volume;
   if (volume.status.state != lh::VolumeState::attached) {
-    Failure failure{ExitCode::conflict, fmt::format("{} is {}: only an attached volume moves", name, state_sentence(volume))};
+    Failure failure{ExitCode::conflict,
+                    fmt::format("{} is {}: only an attached volume moves", name, state_sentence(volume))};
     failure.hint = fmt::format("attach it there: moor attach {} --node {} --wait", name, wanted.to);
     return failure;
   }
@@ -143,14 +148,15 @@ Task<Outcome<void>> start(Context& context, Migrate wanted, lh::Volume volume) {
   Json tickets = Json::object();
   tickets.set(id, std::move(ticket));
   CO_TRY_VOID(co_await patch_tickets(context, wanted.volume, std::move(tickets)));
-  CO_TRY_VOID(co_await follow(context, wanted, fmt::format("{} to be ready on {}", wanted.volume, wanted.to), id,
-                              ready_on(wanted.to, wanted.activate)));
+  CO_TRY_VOID(co_await follow(context, wanted, fmt::format("{} to be ready on {}", wanted.volume, wanted.to),
+                              id, ready_on(wanted.to, wanted.activate)));
   if (!wanted.confirm)
     context.printer.line(
-        wanted.wait ? fmt::format("{} is ready on {}; end the move with: moor migrate {} --confirm (or --rollback)",
-                                  wanted.volume, wanted.to, wanted.volume)
-                    : fmt::format("asked for {} on {}; follow it with: moor why volume {}", wanted.volume, wanted.to,
-                                  wanted.volume));
+        wanted.wait
+            ? fmt::format("{} is ready on {}; end the move with: moor migrate {} --confirm (or --rollback)",
+                          wanted.volume, wanted.to, wanted.volume)
+            : fmt::format("asked for {} on {}; follow it with: moor why volume {}", wanted.volume, wanted.to,
+                          wanted.volume));
   co_return Outcome<void>();
 }
 
@@ -165,12 +171,14 @@ Task<Outcome<void>> activate(Context& context, Migrate wanted, Sides sides) {
       break;
     }
   if (tickets.size() == 0)
-    co_return Failure{ExitCode::conflict, fmt::format("no ticket asks for {} on {}", wanted.volume, sides.destination)};
+    co_return Failure{ExitCode::conflict,
+                      fmt::format("no ticket asks for {} on {}", wanted.volume, sides.destination)};
   CO_TRY_VOID(co_await patch_tickets(context, wanted.volume, std::move(tickets)));
   CO_TRY_VOID(co_await follow(context, wanted, fmt::format("{} to take over", sides.destination), "",
                               ready_on(sides.destination, true)));
   if (!wanted.confirm)
-    context.printer.line(fmt::format("{} {} {}", wanted.volume, wanted.wait ? "is active on" : "was asked to take over on",
+    context.printer.line(fmt::format("{} {} {}", wanted.volume,
+                                     wanted.wait ? "is active on" : "was asked to take over on",
                                      sides.destination));
   co_return Outcome<void>();
 }
@@ -178,9 +186,10 @@ Task<Outcome<void>> activate(Context& context, Migrate wanted, Sides sides) {
 // A confirmation before the destination is ready would be a detach and an attach: refused here.
 Task<Outcome<void>> end(Context& context, Migrate wanted, lh::Volume volume, Sides sides) {
   if (wanted.confirm && !attach::is_move_ready(volume)) {
-    Failure failure{ExitCode::conflict, fmt::format("the move of {} to {} is not ready", wanted.volume, sides.destination)};
-    failure.hint = fmt::format("wait for it: moor migrate {} --to {} --wait; or see: moor why volume {}", wanted.volume,
-                               sides.destination, wanted.volume);
+    Failure failure{ExitCode::conflict,
+                    fmt::format("the move of {} to {} is not ready", wanted.volume, sides.destination)};
+    failure.hint = fmt::format("wait for it: moor migrate {} --to {} --wait; or see: moor why volume {}",
+                               wanted.volume, sides.destination, wanted.volume);
     co_return failure;
   }
   const std::string& goes = wanted.confirm ? sides.source : sides.destination;
@@ -198,7 +207,8 @@ Task<Outcome<void>> end(Context& context, Migrate wanted, lh::Volume volume, Sid
 std::string move_sentence(const Context& context, const lh::Volume& volume) {
   if (!attach::is_moving(volume)) return {};
   const lh::MoveStatus& move = *volume.status.move;
-  std::string text = fmt::format("{} to {}, {}", move.source_node_id, move.destination_node_id, to_string(move.phase));
+  std::string text =
+      fmt::format("{} to {}, {}", move.source_node_id, move.destination_node_id, to_string(move.phase));
   if (move.phase_since) text += " since " + age(context, move.phase_since);
   if (!move.message.empty()) text += ": " + move.message;
   return text;

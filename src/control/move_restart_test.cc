@@ -1,5 +1,5 @@
-// Moves under restarts of the controllers at every moment, and under anything at random: the end is the one that
-// the tickets ask for (L5, L9), nothing starts twice (S3), one engine is left (S23).
+// Moves under restarts of the controllers at every moment, and under anything at random: the end is the one
+// that the tickets ask for (L5, L9), nothing starts twice (S3), one engine is left (S23).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -112,8 +112,8 @@ TEST(MoveRestart, WhileAProcessOfEitherSideComesBack) {
       "engines=2");
 }
 
-// Tickets come and go, processes and agents die, controllers restart, clients write. When it ends: each ticket has
-// what it asks for, and there is one engine per satisfied node.
+// Tickets come and go, processes and agents die, controllers restart, clients write. When it ends: each
+// ticket has what it asks for, and there is one engine per satisfied node.
 class MoveStorm {
  public:
   explicit MoveStorm(std::uint64_t seed) : random_(seed) {
@@ -141,7 +141,8 @@ class MoveStorm {
     const auto& tickets = book->spec.attachment_tickets;
     for (const auto& [id, ticket] : tickets)
       EXPECT_TRUE(stage_.is_satisfied("v1", id))
-          << id << " on " << ticket.node_id << ": " << stage_.blockers_of("v1", id) << ", " << fingerprint(stage_);
+          << id << " on " << ticket.node_id << ": " << stage_.blockers_of("v1", id) << ", "
+          << fingerprint(stage_);
     const auto volume = stage_.get<lh::Volume>("v1");
     if (tickets.empty()) {
       EXPECT_EQ(stage_.state_of("v1"), "detached - unknown");

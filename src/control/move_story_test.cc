@@ -358,10 +358,9 @@ TEST(MoveOfAnInstance, TwoTicketsOfOneOwnerMoveAnOrdinaryVolume) {
   Stage stage;
   stage.create_volume("v1");
   stage.create_volume("owner");
-  const std::string owner =
-      fmt::format(R"(,"owner":{{"apiVersion":"longhorn.io/v1beta2","kind":"Volume",)"
-                  R"("namespace":"longhorn-system","name":"owner","uid":"{}"}})",
-                  stage.get<lh::Volume>("owner")->metadata.uid);
+  const std::string owner = fmt::format(R"(,"owner":{{"apiVersion":"longhorn.io/v1beta2","kind":"Volume",)"
+                                        R"("namespace":"longhorn-system","name":"owner","uid":"{}"}})",
+                                        stage.get<lh::Volume>("owner")->metadata.uid);
   stage.add_ticket("v1", "one", "csi-attacher", "node-1", owner);
   stage.add_ticket("v1", "other", "csi-attacher", "node-3");
   EXPECT_EQ(stage.blockers_of("v1", "other"), "AttachedElsewhere") << "S21";

@@ -34,9 +34,9 @@ struct EngineFacts {
   bool unheard = false;    // found running, and it has not said anything yet
   bool drain_asked = false;
   bool told_superseded = false;
-  bool standby = false;           // the process waits to take over, or was started to
-  bool activation_wanted = false; // and its client has written
-  std::int64_t holding = 0;       // standby epoch for which this process was told to keep its clients
+  bool standby = false;            // the process waits to take over, or was started to
+  bool activation_wanted = false;  // and its client has written
+  std::int64_t holding = 0;        // standby epoch for which this process was told to keep its clients
   std::optional<EngineReport> report;
   std::optional<TimePoint> reported_at;
   std::vector<DeviceFacts> devices;  // the newest last

@@ -27,7 +27,8 @@ std::uint64_t digest_holder(const Json* grant) {
   // A move begins only while no member is being rebuilt.
   const Json* members = grant->find_path({"spec", "members"});
   for (std::size_t i = 0; members != nullptr && members->is_object() && i < members->size(); ++i)
-    if (members->value_at(i).is_string() && members->value_at(i).as_string() == "WO") digest += 7919 * (i + 1);
+    if (members->value_at(i).is_string() && members->value_at(i).as_string() == "WO")
+      digest += 7919 * (i + 1);
   return digest;
 }
 
@@ -36,7 +37,8 @@ std::uint64_t digest_engine_conditions(const Json* engine) {
   const Json* status = engine->find("status");
   const bool reachable = status != nullptr && status->get_int64("port").value_or(0) > 0;
   const bool leaving = engine->find_path({"metadata", "deletionTimestamp"}) != nullptr;
-  return digest_text(engine->find_path({"status", "conditions"})) * 4 + (reachable ? 2 : 0) + (leaving ? 1 : 0) + 5;
+  return digest_text(engine->find_path({"status", "conditions"})) * 4 + (reachable ? 2 : 0) +
+         (leaving ? 1 : 0) + 5;
 }
 
 std::uint64_t digest_cordon(const Json* node) {
@@ -146,7 +148,8 @@ attach::MoveFacts move_facts(const View& view, const Key& key, const Book& book)
   }
   const auto left = view.find<lh::Engine>(key.space, first, digest_chain);
   const auto right = view.find<lh::Engine>(key.space, second, digest_chain);
-  const bool both = left && right && left->status.snapshots_reported_at && right->status.snapshots_reported_at;
+  const bool both =
+      left && right && left->status.snapshots_reported_at && right->status.snapshots_reported_at;
   if (both && chain_of(*left) != chain_of(*right))
     facts.chains_differ = "the snapshot chains of the two engines differ";
   const auto& move = book.volume.status.move;

@@ -31,8 +31,7 @@ std::string slot_of(const Family& family, MoveSide side) {
 
 Seat seat_of(const Family& family, MoveSide side) {
   const lh::MoveStatus& move = record_of(family);
-  return {slot_of(family, side),
-          side == MoveSide::source ? move.source_node_id : move.destination_node_id};
+  return {slot_of(family, side), side == MoveSide::source ? move.source_node_id : move.destination_node_id};
 }
 
 std::string ticket_on(const Family& family, const std::string& node) {
@@ -290,8 +289,7 @@ void tell_agents(Family& family, MovePhase phase) {
   if (!destination || !grant.standby) return;
   const std::string peer = peer_address(family);
   if (!peer.empty()) set_spec(destination, &lh::EngineSpec::standby_source, peer);
-  if (source)
-    set_spec(destination, &lh::EngineSpec::replica_address_map, source->spec.replica_address_map);
+  if (source) set_spec(destination, &lh::EngineSpec::replica_address_map, source->spec.replica_address_map);
   if (phase == MovePhase::ready) set_spec(destination, &lh::EngineSpec::ready_epoch, grant.standby->epoch);
   bool asked = false;
   if (family.attachment)
@@ -391,9 +389,8 @@ bool may_move(const Family& family) {
   if (family.volume->spec.migratable) return true;
   if (!family.attachment) return false;
   const auto& tickets = family.attachment->spec.attachment_tickets;
-  return std::any_of(tickets.begin(), tickets.end(), [&](const auto& one) {
-    return one.second.owner && attach::is_workload(one.second);
-  });
+  return std::any_of(tickets.begin(), tickets.end(),
+                     [&](const auto& one) { return one.second.owner && attach::is_workload(one.second); });
 }
 
 bool follow_move(Family& family) {
@@ -426,7 +423,8 @@ bool follow_move(Family& family) {
       stop_side(family, MoveSide::source);
     if (step.phase == MovePhase::ready && record_of(family).failures > 0) family.status().move->failures = 0;
     keep_side(family, step.keep);
-    if (is_serving(family) && step.keep == MoveSide::destination) prove_fence(family, record_of(family).source);
+    if (is_serving(family) && step.keep == MoveSide::destination)
+      prove_fence(family, record_of(family).source);
     note_holders(family);
     tell_agents(family, step.phase);
     tell_phase(family, step.phase, why.empty() ? message : why);

@@ -404,7 +404,8 @@ bool ImaginedAgent::follow_grant(const Object<lh::Engine>& engine, const Object<
       epochs_[name] = process.epoch = epoch;
       return true;
     }
-    if (engine->spec.ready_epoch != epoch || !(process.wants || engine->spec.activate_requested)) return false;
+    if (engine->spec.ready_epoch != epoch || !(process.wants || engine->spec.activate_requested))
+      return false;
     mr::Grant next = *grant;
     next.spec.active = next.spec.standby;
     next.spec.standby.reset();

@@ -96,8 +96,7 @@ MOOR_DESCRIBE(EngineSpec, "What is wanted of the engine.") {
   f.add("holdEpoch", &EngineSpec::hold_epoch,
         "Standby epoch whose activation must not cost this engine its clients.")
       .omit_empty();
-  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.")
-      .omit_empty();
+  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.").omit_empty();
   f.add("lastServed", &EngineSpec::last_served,
         "A write above this epoch makes the clients of this engine open again.")
       .omit_empty();
