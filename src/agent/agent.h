@@ -32,6 +32,8 @@ class Agent {
   void see_engine(const registry::Informer::Event& event);
   void see_replica(const registry::Informer::Event& event);
   void see_grant(const registry::Informer::Event& event);
+  // As far as this node is told: while it is active or standby there.
+  registry::Informer::Object grant_of(const std::string& space, const std::string& volume) const;
   EngineKeeper& engine(const std::string& key);
   ReplicaKeeper& replica(const std::string& key);
   Task<Result<void>> keep_engine(std::string key);
@@ -45,7 +47,8 @@ class Agent {
   std::unique_ptr<registry::Informer> nodes_;
   std::unique_ptr<registry::Informer> engines_;
   std::unique_ptr<registry::Informer> replicas_;
-  std::unique_ptr<registry::Informer> grants_;
+  std::unique_ptr<registry::Informer> grants_;    // this node is active
+  std::unique_ptr<registry::Informer> standbys_;  // this node is the destination of a move
   TaskGroup* group_ = nullptr;
   bool listening_ = false;  // the first lists are in, and what runs is known
   // A keeper with the tasks that work for it; it goes when the last of them has ended.

@@ -48,8 +48,19 @@ class EngineKeeper {
   void notice();
   void heard(const Control::Event& event);
   Task<Result<void>> perform(EnginePlan plan);
-  Task<Result<void>> start(model::longhorn::Engine engine, std::int64_t epoch);
+  Task<Result<void>> start(model::longhorn::Engine engine, std::int64_t epoch, bool standby);
   Task<Result<void>> check_grant();
+  // engine_move.cc
+  Task<Result<void>> use_up();
+  Task<Result<void>> set_hold();
+  Task<Result<void>> update_standby();
+  Task<Result<void>> activate();
+  Task<Result<void>> confirm_activation();
+  Task<Result<void>> take_epoch();
+  Task<Result<void>> record_epoch(std::int64_t epoch);
+  EngineStart start_words(const model::longhorn::Engine& engine, const model::mooring::Grant& grant,
+                          const std::vector<std::string>& local, bool standby) const;
+  Json record_for(std::int64_t epoch, bool standby) const;
   Task<Result<void>> drain();
   Task<Result<void>> start_device();
   Task<Result<void>> remove_device(std::string key);

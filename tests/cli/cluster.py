@@ -158,7 +158,7 @@ class Api:
         book = self.get("volumeattachments", volume)
         wish = book["spec"].get("attachmentTickets", {}).get(ticket, {})
         said = book.get("status", {}).get("attachmentTicketStatuses", {}).get(ticket, {})
-        return said if said and said.get("generation") == wish.get("generation") else {}
+        return said if said and said.get("generation", 0) == wish.get("generation", 0) else {}
 
 
 def wait_until(condition, what):

@@ -25,7 +25,7 @@ class World:
         self.disks("node-3", allowScheduling=False)
         for node in ("node-1", "node-2"):
             self.disks(node, storageReserved=self.largest(node) - 1024 * MIB)
-        self.setting("node-attach-limit", "4")
+        self.setting("node-attach-limit", "6")
 
     def setting(self, name, value):
         self.api.patch("settings", name, {"value": value}) if self.has_setting(name) else self.api.create(
@@ -118,12 +118,12 @@ def arrange_room(world):
     world.volume("large", size=2048 * MIB)
     world.ask("large", "node-1")
     world.waits("large", "InsufficientCapacity", "needs 2.00 GiB")
-    for number in (1, 2, 3):
+    for number in range(1, 6):
         world.volume(f"full-{number}")
         world.attach(f"full-{number}", "node-2")
     world.volume("limit")
     world.ask("limit", "node-2")
-    world.waits("limit", "NodeAttachLimit", "node-2 has 4 volumes attached and its limit is 4")
+    world.waits("limit", "NodeAttachLimit", "node-2 has 6 volumes attached and its limit is 6")
 
 
 def link(world, state):
@@ -149,12 +149,11 @@ def arrange_nodes(world):
 def used_and_deleted(world):
     """A volume whose deletion waits for a program that has its device open."""
     world.volume("going")
-    world.attach("going", "node-1")
+    world.attach("going", "node-1", "mine")
     device = world.place.moor("volume", "device", "going", "-o", "name").strip()
     file = os.open(device, os.O_RDONLY)
     try:
         world.place.moor("volume", "delete", "going", "--force")
-        world.ask("going", "node-1")
         world.waits("going", "VolumeDeleting", "being deleted")
         wait_until(lambda: f"{os.getpid()}" in world.place.moor("why", "volume", "going"), "the user of the device")
         yield

@@ -18,13 +18,6 @@ using State = ProcessFacts::State;
 
 namespace {
 
-// The epoch that this engine may run with here; 0: none.
-std::int64_t granted_epoch(const Engine* object, const Grant* grant, const Self& self) {
-  if (object == nullptr || grant == nullptr || !grant->spec.active) return 0;
-  const std::int64_t epoch = grant->spec.active->epoch;
-  return is_holder(grant->spec.active, self, object->metadata.name, epoch) ? epoch : 0;
-}
-
 bool is_wanted(const Engine* object, const Self& self) {
   return object != nullptr && !object->metadata.is_being_deleted() && object->spec.node_id == self.node &&
          object->spec.desire_state == InstanceState::running;
@@ -96,18 +89,62 @@ Choice forget_dead_devices(const EngineFacts& facts) {
   return {};
 }
 
-Choice choose_while_running(const Engine* object, std::int64_t granted, const Self& self,
-                            const EngineFacts& facts, TimePoint now) {
-  if (granted != facts.epoch && object != nullptr && !facts.told_superseded) {
-    if (now >= facts.retry_at) return {EngineStep::check_grant, "", TimePoint::never()};
-    return {EngineStep::nothing, "", facts.retry_at};
+Choice act_or_wait(EngineStep step, const EngineFacts& facts, TimePoint now) {
+  if (now >= facts.retry_at) return {step, "", TimePoint::never()};
+  return {EngineStep::nothing, "", facts.retry_at};
+}
+
+constexpr Duration kAskPause = std::chrono::milliseconds(100);
+
+// What the Grant and the move ask of a running engine; nothing: it is as they want it.
+std::optional<Choice> follow_move(const Engine& object, Granted granted, const Self& self,
+                                  const EngineFacts& facts, TimePoint now) {
+  const bool wanted = is_wanted(&object, self);
+  const std::int64_t hold = wanted && !facts.standby ? object.spec.hold_epoch : 0;
+  const bool holds = facts.report && facts.report->holding;
+  // Held requests would keep the device in use for ever: off before anything else on the way down.
+  if (facts.report && !facts.standby && !facts.told_superseded &&
+      (hold != facts.holding || (hold == 0 && holds)))
+    return act_or_wait(EngineStep::set_hold, facts, now);
+  const std::int64_t runs_as = facts.report ? facts.report->epoch : facts.epoch;
+  if (facts.standby && granted.epoch > 0) {
+    if (!granted.standby) return act_or_wait(EngineStep::confirm_activation, facts, now);
+    const std::string& source = object.spec.standby_source;
+    const bool moved = facts.report && !source.empty() && facts.report->source != member_address(source);
+    if (granted.epoch != facts.epoch || runs_as != granted.epoch || moved)
+      return act_or_wait(EngineStep::update_standby, facts, now);
+    if (wanted && object.spec.ready_epoch == facts.epoch &&
+        (facts.activation_wanted || object.spec.activate_requested))
+      return act_or_wait(EngineStep::activate, facts, now);
+    if (facts.report && !facts.report->ready) {
+      if (now >= facts.retry_at) return Choice{EngineStep::ask, "", TimePoint::never()};
+      return Choice{EngineStep::nothing, "", std::min(facts.retry_at, now + kAskPause)};
+    }
+    return std::nullopt;
   }
+  const bool mine = granted.epoch > 0 && !granted.standby;
+  if (!facts.standby && mine && facts.holding > 0 &&
+      (granted.epoch > facts.epoch || (facts.report && runs_as < granted.epoch)))
+    return act_or_wait(EngineStep::take_epoch, facts, now);
+  if (granted.epoch == facts.epoch && granted.standby == facts.standby) return std::nullopt;
+  if (hold > 0 || facts.told_superseded) return std::nullopt;
+  return act_or_wait(EngineStep::check_grant, facts, now);
+}
+
+bool is_usable(const EngineFacts& facts) {
+  return facts.report && (facts.report->is_serving() || (facts.report->is_standby() && facts.report->ready));
+}
+
+Choice choose_while_running(const Engine* object, Granted granted, const Self& self, const EngineFacts& facts,
+                            TimePoint now) {
+  if (object != nullptr)
+    if (const auto choice = follow_move(*object, granted, self, facts, now)) return *choice;
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, true, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
     return {facts.drain_asked ? EngineStep::nothing : EngineStep::drain, "", TimePoint::never()};
   }
-  if (!facts.report || !facts.report->is_serving()) return forget_dead_devices(facts);
+  if (!is_usable(facts)) return forget_dead_devices(facts);
   const DeviceFacts* current = wants_device(*object) ? current_device(facts) : nullptr;
   // The new device comes before the old one goes: what opens the path now must not find the dead one.
   if (wants_device(*object) && current == nullptr) {
@@ -118,34 +155,39 @@ Choice choose_while_running(const Engine* object, std::int64_t granted, const Se
   return remove_devices(facts, current, true, now);
 }
 
-Choice choose_while_stopped(const Engine* object, std::int64_t granted, const Self& self,
-                            const EngineFacts& facts, TimePoint now) {
+Choice choose_while_stopped(const Engine* object, Granted granted, const Self& self, const EngineFacts& facts,
+                            TimePoint now) {
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, false, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
     if (object == nullptr) return {EngineStep::forget, "", TimePoint::never()};
+    // Granted, and called back before we heard of it: from now on it cannot be started any more.
+    if (object->spec.epoch > facts.epoch && object->spec.node_id == self.node)
+      return act_or_wait(EngineStep::use_up, facts, now);
     const bool held =
         object->metadata.is_being_deleted() && object->metadata.has_finalizer(registry::kNodeFinalizer);
     return {held ? EngineStep::let_go : EngineStep::nothing, "", TimePoint::never()};
   }
   if (const Choice choice = forget_dead_devices(facts); choice.step != EngineStep::nothing) return choice;
-  if (granted <= facts.epoch) return {};
-  if (now >= facts.retry_at) return {EngineStep::start, "", TimePoint::never()};
-  return {EngineStep::nothing, "", facts.retry_at};
+  if (granted.epoch <= facts.epoch) return {};
+  if (granted.standby && object->spec.standby_source.empty()) return {};  // its source is not up yet
+  return act_or_wait(EngineStep::start, facts, now);
 }
 
-InstanceState state_of(const Engine& object, std::int64_t granted, const Self& self,
-                       const EngineFacts& facts) {
+InstanceState state_of(const Engine& object, Granted granted, const Self& self, const EngineFacts& facts) {
   const bool wanted = is_wanted(&object, self);
   if (facts.process.is_running()) {
     if (!wanted) return InstanceState::stopping;
-    if (!facts.report || !facts.report->is_serving()) return InstanceState::starting;
+    if (!is_usable(facts)) return InstanceState::starting;
     if (!wants_device(object)) return InstanceState::running;
     const DeviceFacts* device = current_device(facts);
     return device != nullptr && device->is_up() ? InstanceState::running : InstanceState::starting;
   }
-  if (!wanted) return facts.devices.empty() ? InstanceState::stopped : InstanceState::stopping;
-  if (granted > facts.epoch) return InstanceState::starting;
+  if (!wanted) {
+    const bool unused = object.spec.epoch > facts.epoch && object.spec.node_id == self.node;
+    return facts.devices.empty() && !unused ? InstanceState::stopped : InstanceState::stopping;
+  }
+  if (granted.epoch > facts.epoch) return InstanceState::starting;
   if (facts.process.state == State::ended && !facts.process.clean) return InstanceState::error;
   return InstanceState::stopped;
 }
@@ -236,7 +278,7 @@ void tell_conditions(const EngineFacts& facts, model::longhorn::EngineStatus& st
                  wall);
 }
 
-model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t granted, const Self& self,
+model::longhorn::EngineStatus status_of(const Engine& object, Granted granted, const Self& self,
                                         const EngineFacts& facts, Moment moment) {
   model::longhorn::EngineStatus status = object.status;
   // What another process said is not the word of this one (S43).
@@ -249,12 +291,16 @@ model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t grant
   status.endpoint.clear();
   status.nbd_uri.clear();
   status.ip = facts.process.is_running() ? self.address : "";
+  status.port = facts.process.is_running() && facts.report ? facts.report->peer_port : 0;
+  status.standby = facts.process.is_running() && facts.standby;
+  status.holding = facts.process.is_running() ? facts.holding : 0;
+  if (status.standby) status.replica_mode_map.clear();
   if (facts.process.is_running() && facts.report) {
-    if (facts.report->is_serving()) {
+    if (is_usable(facts)) {
       status.current_size = facts.report->size;
       status.export_id = facts.report->export_id;
       status.nbd_uri = fmt::format("nbd+unix:///{}?socket={}", object.spec.volume_name, facts.socket);
-      tell_members(*facts.report, status, moment.wall);
+      if (!facts.standby) tell_members(*facts.report, status, moment.wall);
       tell_snapshots(*facts.report, status, moment.wall);
     }
     const DeviceFacts* device = wants_device(object) ? current_device(facts) : nullptr;
@@ -267,13 +313,23 @@ model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t grant
 
 }  // namespace
 
+Granted granted_to(const Engine* object, const Grant* grant, const Self& self) {
+  if (object == nullptr || grant == nullptr) return {};
+  const auto mine = [&](const std::optional<model::mooring::GrantHolder>& holder) {
+    return holder && is_holder(holder, self, object->metadata.name, holder->epoch);
+  };
+  if (mine(grant->spec.active)) return {grant->spec.active->epoch, false};
+  if (mine(grant->spec.standby)) return {grant->spec.standby->epoch, true};
+  return {};
+}
+
 EnginePlan plan_engine(const Engine* object, const Grant* grant, const Self& self, const EngineFacts& facts,
                        Moment moment) {
-  const std::int64_t granted = granted_epoch(object, grant, self);
+  const Granted granted = granted_to(object, grant, self);
   const Choice choice = facts.process.is_running()
                             ? choose_while_running(object, granted, self, facts, moment.now)
                             : choose_while_stopped(object, granted, self, facts, moment.now);
-  EnginePlan plan{choice.step, choice.device, granted, {}, choice.again};
+  EnginePlan plan{choice.step, choice.device, granted.epoch, granted.standby, {}, choice.again};
   // A new agent knows nothing better than what the one before it said.
   if (object != nullptr)
     plan.status = facts.unheard ? object->status : status_of(*object, granted, self, facts, moment);
@@ -286,7 +342,7 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
                                  "--volume",
                                  grant.volume,
                                  "--epoch",
-                                 std::to_string(grant.active->epoch),
+                                 std::to_string(start.standby ? grant.standby->epoch : grant.active->epoch),
                                  "--engine-id",
                                  start.engine.metadata.name,
                                  "--listen",
@@ -299,6 +355,15 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
                                  std::to_string(grant.generation)};
   if (!grant.export_id.empty()) words.insert(words.end(), {"--export-id", grant.export_id});
   if (grant.unproven) words.emplace_back("--unproven");
+  const model::longhorn::EngineSpec& spec = start.engine.spec;
+  if (spec.peer_listen && !start.peer_host.empty())
+    words.insert(words.end(), {"--peer-listen", fmt::format("tcp:{}:0", start.peer_host)});
+  if (start.standby)
+    words.insert(words.end(), {"--standby", "--source", member_address(spec.standby_source)});
+  // A hold that came after the start could come after the fence.
+  if (!start.standby && spec.hold_epoch > 0) words.emplace_back("--hold");
+  if (!start.standby && spec.last_served > 0)
+    words.insert(words.end(), {"--last-served", std::to_string(spec.last_served)});
   for (const auto& [name, mode] : grant.members) {
     const auto address = start.engine.spec.replica_address_map.find(name);
     const bool known = address != start.engine.spec.replica_address_map.end() && !address->second.empty();
@@ -311,6 +376,25 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
     if (!known) word += ",absent";
     words.insert(words.end(), {"--replica", word});
   }
+  return words;
+}
+
+Json grant_words(const EngineStart& start, std::int64_t epoch) {
+  const model::mooring::GrantSpec& grant = start.grant.spec;
+  Json members = Json::array();
+  for (const auto& [name, mode] : grant.members) {
+    Json member = Json::object({{"name", name}, {"mode", to_string(mode)}});
+    const auto address = start.engine.spec.replica_address_map.find(name);
+    const bool known = address != start.engine.spec.replica_address_map.end() && !address->second.empty();
+    if (known) member.set("address", member_address(address->second));
+    if (!known) member.set("absent", true);
+    if (std::find(start.local.begin(), start.local.end(), name) != start.local.end())
+      member.set("local", true);
+    members.push_back(std::move(member));
+  }
+  Json words = Json::object({{"epoch", epoch}, {"generation", grant.generation}});
+  words.set("members", std::move(members));
+  words.set("export_id", grant.export_id);
   return words;
 }
 

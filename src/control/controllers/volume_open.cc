@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attach/grant.h"
+#include "attach/moves.h"
 #include "control/controllers/volume_steps.h"
 
 namespace moor::control {
@@ -14,10 +15,6 @@ using mr::MemberMode;
 using std::chrono::seconds;
 
 constexpr seconds kServiceThatCounts = std::chrono::minutes(10);
-
-bool has_ended(InstanceState state) {
-  return state == InstanceState::stopped || state == InstanceState::error;
-}
 
 std::string why_it_ended(const lh::Engine& engine) {
   const model::Condition* failed = model::find_condition(engine.status.conditions, "Failed");
@@ -88,7 +85,7 @@ void start_replicas(Family& family) {
 }
 
 // One transaction: the epoch, its holder, and the engine that shall run with it.
-void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
+void grant_epoch(Family& family, const Seat& seat, const Readiness& ready, const NodeLife& node,
                  const std::optional<mr::ReleaseProof>& proof) {
   mr::GrantSpec next = family.grant->spec;
   if (proof) {
@@ -96,19 +93,12 @@ void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
     if (!released) return family.plan.reasons.push_back(released.error().message);
     next = std::move(*released);
   }
-  const lh::Volume& volume = *family.volume;
-  auto granted = attach::grant_start(next, {engine_name(family.name), volume.spec.node_id, node.incarnation});
+  auto granted = attach::grant_start(next, {seat.engine, seat.node, node.incarnation});
   if (!granted) return family.plan.reasons.push_back(granted.error().message);
   family.grant.edit().spec = std::move(*granted);
-  lh::EngineSpec& engine = family.engine.edit().spec;
-  engine.node_id = volume.spec.node_id;
-  engine.desire_state = InstanceState::running;
-  engine.volume_size = volume.spec.size;
-  engine.frontend = volume.spec.frontend;
-  engine.disable_frontend = volume.spec.disable_frontend;
-  engine.replica_address_map = ready.addresses;
-  family.plan.reasons.push_back(
-      fmt::format("epoch {} for node {}", family.grant->spec.epoch, volume.spec.node_id));
+  seat_engine(family, seat, ready.addresses);
+  family.slot(seat.engine).edit().spec.epoch = family.grant->spec.epoch;
+  family.plan.reasons.push_back(fmt::format("epoch {} for node {}", family.grant->spec.epoch, seat.node));
 }
 
 void count_restart(Family& family, std::string cause) {
@@ -138,8 +128,8 @@ void fault(Family& family, const Readiness& ready) {
   family.set(&lh::VolumeStatus::robustness, Robustness::faulted);
 }
 
-void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) {
-  const NodeLife node = node_life(family.view, family.volume->spec.node_id);
+void start_engine(Family& family, const Seat& seat, const std::optional<mr::ReleaseProof>& proof) {
+  const NodeLife node = node_life(family.view, seat.node);
   const Readiness ready = readiness_of(family);
   const bool restart = proof.has_value();
   const auto since = family.holds_since(lh::kVolumeOpening);
@@ -148,7 +138,7 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
   const bool waited = since && limit <= family.view.now();
   if (!node.ready)
     return family.set_condition(lh::kVolumeOpening, true, "NodeNotReady",
-                                fmt::format("node {} is not ready", family.volume->spec.node_id));
+                                fmt::format("node {} is not ready", seat.node));
   if (!ready.awaited.empty() && !waited) {
     family.again_at(limit);
     // Named are those with trouble: a list that shrinks with each start would be a write for each.
@@ -164,8 +154,8 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
   if (must_pause(family))
     return family.set_condition(lh::kVolumeOpening, true, "EngineFailing",
                                 family.volume->status.restarts.cause);
-  if (restart) count_restart(family, why_it_ended(*family.engine));
-  grant_epoch(family, ready, node, proof);
+  if (restart) count_restart(family, why_it_ended(*family.slot(seat.engine)));
+  grant_epoch(family, seat, ready, node, proof);
 }
 
 // Serving for long enough ends a row of restarts.
@@ -182,6 +172,26 @@ void forget_restarts(Family& family) {
 
 }  // namespace
 
+bool has_ended(InstanceState state) {
+  return state == InstanceState::stopped || state == InstanceState::error;
+}
+
+void seat_engine(Family& family, const Seat& seat, const std::map<std::string, std::string>& addresses) {
+  const lh::Volume& volume = *family.volume;
+  lh::EngineSpec& engine = family.slot(seat.engine).edit().spec;
+  engine.node_id = seat.node;
+  engine.desire_state = InstanceState::running;
+  engine.volume_size = volume.spec.size;
+  engine.frontend = volume.spec.frontend;
+  engine.disable_frontend = volume.spec.disable_frontend;
+  engine.peer_listen = engine.peer_listen || may_move(family);
+  if (!addresses.empty()) engine.replica_address_map = addresses;
+}
+
+std::map<std::string, std::string> member_addresses(const Family& family) {
+  return readiness_of(family).addresses;
+}
+
 seconds restart_pause(std::int32_t count) {
   if (count <= 0) return seconds(0);
   return seconds(std::min<std::int64_t>(60, std::int64_t{1} << std::min(count - 1, 6)));
@@ -197,9 +207,12 @@ std::int32_t restarts_in_a_row(const Family& family) {
 
 std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
   if (!family.grant || !family.grant->spec.active) return std::nullopt;
-  const mr::GrantHolder& holder = *family.grant->spec.active;
-  if (family.engine && family.engine->status.epoch == holder.epoch &&
-      has_ended(family.engine->status.current_state)) {
+  return proof_of_end(family, *family.grant->spec.active);
+}
+
+std::optional<mr::ReleaseProof> proof_of_end(const Family& family, const mr::GrantHolder& holder) {
+  const Edit<lh::Engine>& engine = family.slot(holder.engine);
+  if (engine && engine->status.epoch == holder.epoch && has_ended(engine->status.current_state)) {
     mr::ReleaseProof proof;
     proof.type = mr::ProofType::unmounted;
     proof.holder = holder;
@@ -211,22 +224,31 @@ std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
   return attach::incarnation_proof(holder, node.incarnation, family.view.now());
 }
 
+bool is_serving(const Family& family) {
+  const auto& active = family.grant->spec.active;
+  if (!active) return false;
+  const Edit<lh::Engine>& engine = family.slot(active->engine);
+  if (!engine) return false;
+  const lh::EngineStatus& status = engine->status;
+  const bool runs = status.current_state == InstanceState::running && status.epoch == active->epoch;
+  const bool any_rw = std::any_of(status.replica_mode_map.begin(), status.replica_mode_map.end(),
+                                  [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
+  // What a node said in an earlier life speaks of a process that is gone (S13).
+  const bool lives = node_life(family.view, active->node).incarnation <= active->incarnation;
+  return runs && !status.standby && any_rw && lives && engine->spec.desire_state == InstanceState::running;
+}
+
 attach::Progress progress_of(const Family& family) {
   attach::Progress progress;
   const mr::GrantSpec& grant = family.grant->spec;
   progress.standby_stopped = !grant.standby;
   progress.held = grant.active.has_value();
   if (grant.active) {
-    const lh::EngineStatus& engine = family.engine->status;
-    const bool serves = engine.current_state == InstanceState::running && engine.epoch == grant.active->epoch;
-    const bool any_rw = std::any_of(engine.replica_mode_map.begin(), engine.replica_mode_map.end(),
-                                    [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
-    // What a node said in an earlier life speaks of a process that is gone (S13).
-    const bool lives = node_life(family.view, grant.active->node).incarnation <= grant.active->incarnation;
-    progress.opened = serves && any_rw && lives && grant.active->node == family.volume->spec.node_id &&
-                      family.engine->spec.desire_state == InstanceState::running;
+    progress.opened = is_serving(family) && grant.active->node == family.volume->spec.node_id;
     return progress;
   }
+  progress.held = !is_other_side_released(family);
+  if (progress.held) return progress;
   progress.stopped = std::all_of(family.replicas.begin(), family.replicas.end(), [&](const auto& one) {
     const lh::Replica& replica = *one.second;
     const InstanceState state = replica.status.current_state;
@@ -238,12 +260,19 @@ attach::Progress progress_of(const Family& family) {
   return progress;
 }
 
+void keep_open(Family& family, const Seat& seat) {
+  start_replicas(family);
+  if (is_serving(family)) return forget_restarts(family);
+  if (const auto proof = proof_of_release(family)) start_engine(family, seat, proof);
+}
+
 void open(Family& family) {
   start_replicas(family);
   const mr::GrantSpec& grant = family.grant->spec;
+  const Seat seat{family.slot_in_use, family.volume->spec.node_id};
   if (progress_of(family).opened) return forget_restarts(family);
-  if (!grant.active) return start_engine(family, std::nullopt);
-  if (const auto proof = proof_of_release(family)) return start_engine(family, proof);
+  if (!grant.active) return start_engine(family, seat, std::nullopt);
+  if (const auto proof = proof_of_release(family)) return start_engine(family, seat, proof);
   if (grant.active->node == family.volume->spec.node_id) return;  // it is starting, or its node is away
   if (family.engine->spec.desire_state != InstanceState::stopped)
     family.engine.edit().spec.desire_state = InstanceState::stopped;
@@ -262,7 +291,8 @@ void tell_robustness(Family& family, const attach::Progress& progress) {
   }
   if (family.volume->status.robustness == Robustness::faulted) return;
   const bool attached = family.volume->status.state == lh::VolumeState::attached;
-  if (!attached || !progress.opened) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
+  const bool serves = progress.opened || (attach::is_moving(*family.volume) && is_serving(family));
+  if (!attached || !serves) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
   const auto in_step = std::count_if(grant.members.begin(), grant.members.end(),
                                      [](const auto& one) { return one.second == MemberMode::rw; });
   const bool healthy = in_step >= family.volume->spec.number_of_replicas;
