@@ -37,13 +37,14 @@ class Pair:
     def call(self, operation, **arguments):
         return control(self.directory / "s.ctl", "call", operation, json.dumps(arguments))
 
-    def prepare(self, epoch=2):
+    def prepare(self, *options):
         """The standby, ready."""
         address = self.source_status()["peerAddress"]
         self.standby = self.daemons.start(
-            BIN / "moorblk", "engine", "--volume", "v", "--epoch", epoch, "--engine-id", "s", "--confirm", "auto",
+            BIN / "moorblk", "engine", "--volume", "v", "--epoch", 2, "--engine-id", "s", "--confirm", "auto",
             "--standby", "--source", address, "--listen", f"unix:{self.directory}/s.sock", "--control",
-            self.directory / "s.ctl", *self.volume.replicas, log=self.directory / "standby.log")
+            self.directory / "s.ctl", *self.volume.replicas, *options,
+            log=self.directory / "standby.log")
         self.socket = self.directory / "s.sock"
         wait_until(self.socket.exists, "the standby to listen")
         wait_until(lambda: self.status().get("ready"), "the standby to be ready")
@@ -113,9 +114,7 @@ def test_a_destination_that_dies_before_it_is_active_is_not_noticed_by_the_guest
             source.wait_migration("pre-switchover")
             destination.kill()
             pair.standby.kill()
-            source.wait_migration("failed")
-            if source.monitor("query-status")["status"] != "running":
-                source.monitor("cont")
+            source.give_up()
         pair.source_call("epoch.take", epoch=3)  # so that no old standby can wake up later
         source.wait_beats(100)
         assert pair.source_status()["epoch"] == 3, pair.source_status()
@@ -167,7 +166,8 @@ def reopened(pair):
 def test_a_replica_that_drops_in_the_middle_costs_a_copy_and_no_data():
     with Pair() as pair, pair.guest() as source:
         begin(source)
-        pair.prepare()
+        # Without a Grant only a person knows that the lost one holds nothing newer.
+        pair.prepare("--accept-missing", "--start-wait", "1s")
         pair.daemons.running[2].kill()
         source.wait_beats(50)
         with pair.waiting() as destination:

@@ -38,7 +38,7 @@ def control(path, *words):
     done = subprocess.run([BIN / "moorblk", "ctl", path, *words], capture_output=True, text=True, timeout=DEADLINE)
     if done.returncode != 0:
         raise AssertionError(f"moorblk ctl {path} {' '.join(words)}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout or "{}")
 
 
 class PlainVolume:
