@@ -305,6 +305,7 @@ void tell_agents(Family& family, MovePhase phase) {
 std::string grant_side(Family& family, MoveSide side) {
   const Seat seat = seat_of(family, side);
   const NodeLife node = node_life(family.view, seat.node);
+  if (const auto ended = proof_of_release(family)) attach::record_proof(family.grant.edit().spec, *ended);
   auto granted = attach::grant_over(family.grant->spec, {seat.engine, seat.node, node.incarnation});
   if (!granted) return granted.error().message;
   family.grant.edit().spec = std::move(*granted);
