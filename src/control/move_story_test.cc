@@ -131,7 +131,8 @@ TEST_F(Move, RollsBackAfterTheActivationAndTellsTheSourceWhatItsClientsSaw) {
   stage_.settle();
   expect_on("node-1");
   bool fenced = false;
-  for (const auto& proof : stage_.get<mr::Grant>("v1")->spec.proofs) fenced |= proof.holder.node == "node-2";
+  const auto grant = stage_.get<mr::Grant>("v1");
+  for (const auto& proof : grant->spec.proofs) fenced |= proof.holder.node == "node-2";
   EXPECT_TRUE(fenced) << "S12";
 }
 
@@ -273,9 +274,10 @@ TEST_F(Move, SourceNodeDiesWhenReadyConfirmsByFence) {
     EXPECT_TRUE(stage_.is_satisfied("v1", "two"));
     EXPECT_FALSE(stage_.is_satisfied("v1", "one"));
     bool fenced = false;
-    for (const auto& proof : stage_.get<mr::Grant>("v1")->spec.proofs)
+    const auto grant = stage_.get<mr::Grant>("v1");
+    for (const auto& proof : grant->spec.proofs)
       fenced |= proof.type == mr::ProofType::fenced && proof.holder.node == "node-1";
-    EXPECT_TRUE(fenced) << to_text(*stage_.get<mr::Grant>("v1").json);
+    EXPECT_TRUE(fenced);
     if (activated) break;
   }
 }
@@ -289,7 +291,10 @@ TEST_F(Move, SourceNodeDiesWhilePreparingEndsTheMove) {
   stage_.agent("node-2").broken_engines = false;
   up("node-1");
   stage_.pass(2min);
-  EXPECT_EQ(stage_.move_of("v1"), "ready node-1 node-2");
+  EXPECT_EQ(stage_.move_of("v1"), "ready node-1 node-2")
+      << to_text(*stage_.get<lh::Volume>("v1").json->find("status"))
+      << to_text(*stage_.get<mr::Grant>("v1").json->find("spec"))
+      << to_text(*stage_.get<lh::Engine>("v1-e").json) << to_text(*stage_.get<lh::Engine>("v1-e-b").json);
 }
 
 TEST_F(Move, DestinationNodeDiesAfterTheConfirmAndNothingGoesBack) {

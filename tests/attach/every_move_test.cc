@@ -260,13 +260,11 @@ class MovingWorld {
         record_may_go(book.volume, on(move->source_node_id) && on(move->destination_node_id)))
       move.reset();
     // What no move and no Grant needs.
-    if (!move)
-      std::erase_if(slots, [&](auto& one) {
-        const auto named = [&](const auto& holder) { return holder && holder->engine == one.first; };
-        if (named(grant().active) || named(grant().standby)) return false;
-        one.second.run = false;
-        return !one.second.process;
-      });
+    for (auto one = slots.begin(); one != slots.end() && !move;) {
+      const auto named = [&](const auto& holder) { return holder && holder->engine == one->first; };
+      if (!named(grant().active) && !named(grant().standby)) one->second.run = false;
+      one = one->second.run || one->second.process ? std::next(one) : slots.erase(one);
+    }
     book.volume.status.robustness = serves(grant().active) ? Robustness::healthy : Robustness::unknown;
   }
   bool all_stopped_but_active() const {
