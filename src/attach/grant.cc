@@ -94,7 +94,12 @@ model::Causes check_controller(const GrantSpec& before, const GrantSpec& after) 
   // A move that was decided replaces the engine of the other side, which the new epoch fences.
   const bool decided = before.active && after.active && after.active->epoch > before.epoch &&
                        after.active->engine != before.active->engine;
-  if (before.active && after.active != before.active && !activated && !decided &&
+  // A move that was undone: the source's own process goes on in a higher epoch.
+  const bool undone = before.active && after.active && before.standby && !after.standby &&
+                      after.active->epoch > before.epoch && after.active->engine == before.active->engine &&
+                      after.active->node == before.active->node &&
+                      after.active->incarnation == before.active->incarnation;
+  if (before.active && after.active != before.active && !activated && !decided && !undone &&
       !has_proof(after, *before.active))
     causes.push_back(model::forbidden(
         "spec.active", fmt::format("{} goes only with a proof of its release", describe(*before.active))));

@@ -158,6 +158,7 @@ class MovingWorld {
     const MoveStep next = next_move_step(book.volume, progress());
     auto& status = book.volume.status;
     if (next.action == MoveAction::begin) {
+      burn_standby();
       status.move = MoveStatus{.phase = MovePhase::preparing,
                                .source_node_id = book.volume.spec.node_id,
                                .destination_node_id = book.volume.spec.migration_node_id,
@@ -205,11 +206,14 @@ class MovingWorld {
     return true;
   }
 
+  void burn_standby() {
+    if (!grant().standby) return;
+    ++grant().epoch;
+    grant() = *release_standby(grant(), proof(*grant().standby, ProofType::fenced));
+  }
+
   void close_both() {
-    if (grant().standby) {
-      ++grant().epoch;
-      grant() = *release_standby(grant(), proof(*grant().standby, ProofType::fenced));
-    }
+    burn_standby();
     for (auto& [name, slot] : slots) slot.run = false;
     if (grant().active && has_ended(grant().active))
       grant() = *release_active(grant(), proof(*grant().active));
@@ -229,14 +233,8 @@ class MovingWorld {
                           .held = !stopped,
                           .standby_stopped = !grant().standby};
       const Step next = next_step(position_of(book.volume), seen);
-      if (next.action == Action::close || next.standby == StandbyAction::close) {
-        if (next.action == Action::close)
-          close_both();
-        else if (grant().standby) {
-          ++grant().epoch;
-          grant() = *release_standby(grant(), proof(*grant().standby, ProofType::fenced));
-        }
-      }
+      if (next.action == Action::close) close_both();
+      if (next.standby == StandbyAction::close) burn_standby();
       if (next.action == Action::open) {
         if (!grant().active && stopped) {
           grant() = *grant_start(grant(), {"v1-e", book.volume.spec.node_id, 1});
@@ -260,13 +258,12 @@ class MovingWorld {
         record_may_go(book.volume, on(move->source_node_id) && on(move->destination_node_id)))
       move.reset();
     // What no move and no Grant needs.
-    if (!move)
-      std::erase_if(slots, [&](auto& one) {
-        const auto named = [&](const auto& holder) { return holder && holder->engine == one.first; };
-        if (named(grant().active) || named(grant().standby)) return false;
-        one.second.run = false;
-        return !one.second.process;
-      });
+    if (!move) burn_standby();
+    for (auto one = slots.begin(); one != slots.end() && !move;) {
+      const auto named = [&](const auto& holder) { return holder && holder->engine == one->first; };
+      if (!named(grant().active) && !named(grant().standby)) one->second.run = false;
+      one = one->second.run || one->second.process ? std::next(one) : slots.erase(one);
+    }
     book.volume.status.robustness = serves(grant().active) ? Robustness::healthy : Robustness::unknown;
   }
   bool all_stopped_but_active() const {

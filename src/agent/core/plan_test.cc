@@ -267,6 +267,165 @@ TEST(EngineArguments, NameEveryMemberWithItsModeAndWhereItIs) {
   EXPECT_THAT(words, Contains("unix:/s"));
 }
 
+// ---- moves (docs/decisions/0300)
+
+// This node is the destination: v-e-b waits in epoch 4 to take over from epoch 3 on another node.
+Engine standby_engine() {
+  Engine object = engine(InstanceState::running);
+  object.metadata.name = "v-e-b";
+  object.spec.standby_source = "10.0.0.9:700";
+  return object;
+}
+
+Grant moving_grant(std::int64_t standby_epoch = 4) {
+  Grant object = grant(3);
+  object.spec.epoch = standby_epoch;
+  object.spec.active->node = "n9";
+  object.spec.standby = {{standby_epoch, "v-e-b", "n1", 4}};
+  return object;
+}
+
+EngineFacts standing_by(std::int64_t epoch, bool ready = true) {
+  EngineFacts facts = running(epoch, "standby");
+  facts.standby = true;
+  facts.report->ready = ready;
+  facts.report->source = "tcp:10.0.0.9:700";
+  return facts;
+}
+
+TEST(MovePlan, AStandbyIsStartedOnceItsSourceIsKnownAndServesOnceItReachesIt) {
+  Engine object = standby_engine();
+  const Grant moving = moving_grant();
+  const auto plan = [&](const EngineFacts& facts) {
+    return plan_engine(&object, &moving, kSelf, facts, kNow);
+  };
+  EXPECT_EQ(plan({}).step, EngineStep::start);
+  EXPECT_TRUE(plan({}).standby);
+  EXPECT_EQ(plan({}).epoch, 4);
+  object.spec.standby_source.clear();
+  EXPECT_EQ(plan({}).step, EngineStep::nothing);
+  object.spec.standby_source = "10.0.0.9:700";
+  EXPECT_EQ(plan(standing_by(4, false)).step, EngineStep::ask);
+  EXPECT_EQ(plan(standing_by(4, false)).status.current_state, InstanceState::starting);
+  EXPECT_EQ(plan(standing_by(4)).step, EngineStep::start_device);
+  const auto up = plan(with(standing_by(4), {device("d1", "serving")}));
+  EXPECT_EQ(up.step, EngineStep::nothing);
+  EXPECT_EQ(up.status.current_state, InstanceState::running);
+  EXPECT_TRUE(up.status.standby);
+  EXPECT_TRUE(up.status.replica_mode_map.empty()) << "it speaks for no replica";
+}
+
+TEST(MovePlan, TheWordsOfAStandbyAndOfASourceThatIsStartedAgain) {
+  const Engine object = standby_engine();
+  const std::vector<std::string> none;
+  const auto standby = engine_arguments({object, moving_grant(), none, "/s", "/c", "/t", true, "10.0.0.1"});
+  EXPECT_THAT(standby, Contains("--standby"));
+  EXPECT_THAT(standby, Contains("tcp:10.0.0.9:700"));
+  EXPECT_THAT(standby, Contains("4"));
+  Engine source = engine(InstanceState::running);
+  source.spec.peer_listen = true;
+  source.spec.hold_epoch = 4;
+  source.spec.last_served = 2;
+  const auto words = engine_arguments({source, grant(3), none, "/s", "/c", "/t", false, "10.0.0.1"});
+  EXPECT_THAT(words, Contains("--hold"));
+  EXPECT_THAT(words, Contains("--last-served"));
+  EXPECT_THAT(words, Contains("tcp:10.0.0.1:0"));
+  EXPECT_THAT(words, testing::Not(Contains("--standby")));
+}
+
+TEST(MovePlan, AStandbyFollowsItsSourceAndItsEpoch) {
+  Engine object = standby_engine();
+  const Grant five = moving_grant(5);
+  EXPECT_EQ(plan_engine(&object, &five, kSelf, standing_by(4), kNow).step, EngineStep::update_standby);
+  const Grant four = moving_grant();
+  object.spec.standby_source = "10.0.0.9:701";
+  EXPECT_EQ(plan_engine(&object, &four, kSelf, standing_by(4), kNow).step, EngineStep::update_standby);
+}
+
+TEST(MovePlan, AStandbyAsksForTheGrantOnlyWhenTheMoveIsReadyForItsEpoch) {
+  Engine object = standby_engine();
+  const Grant four = moving_grant();
+  EngineFacts wants = with(standing_by(4), {device("d1", "serving")});
+  const auto step = [&] { return plan_engine(&object, &four, kSelf, wants, kNow).step; };
+  wants.activation_wanted = true;
+  EXPECT_EQ(step(), EngineStep::nothing);
+  object.spec.ready_epoch = 3;
+  EXPECT_EQ(step(), EngineStep::nothing) << "ready for another one";
+  object.spec.ready_epoch = 4;
+  EXPECT_EQ(step(), EngineStep::activate);
+  wants.activation_wanted = false;
+  EXPECT_EQ(step(), EngineStep::nothing);
+  object.spec.activate_requested = true;
+  EXPECT_EQ(step(), EngineStep::activate);
+}
+
+TEST(MovePlan, AStandbyThatTheGrantNamesActiveIsToldWhoeverMadeTheSwap) {
+  const Engine object = standby_engine();
+  Grant swapped = moving_grant();
+  swapped.spec.active = swapped.spec.standby;
+  swapped.spec.standby.reset();
+  EXPECT_EQ(plan_engine(&object, &swapped, kSelf, standing_by(4), kNow).step, EngineStep::confirm_activation);
+  swapped.spec.active->epoch = 6;
+  EXPECT_EQ(plan_engine(&object, &swapped, kSelf, standing_by(4), kNow).step, EngineStep::confirm_activation);
+}
+
+TEST(MovePlan, AStandbyThatTheGrantForgotIsToldAfterAFreshRead) {
+  const Engine object = standby_engine();
+  const Grant other = grant(5);
+  EXPECT_EQ(plan_engine(&object, &other, kSelf, standing_by(4), kNow).step, EngineStep::check_grant);
+  EXPECT_EQ(plan_engine(&object, nullptr, kSelf, standing_by(4), kNow).step, EngineStep::check_grant);
+}
+
+TEST(MovePlan, ASourceHoldsItsClientsForTheEpochThatIsAskedForAndIsNotSuperseded) {
+  Engine source = engine(InstanceState::running);
+  source.spec.hold_epoch = 4;
+  const Grant three = grant(3);
+  EngineFacts facts = with(running(3), {device("d1", "serving")});
+  EXPECT_EQ(plan_engine(&source, &three, kSelf, facts, kNow).step, EngineStep::set_hold);
+  facts.holding = 4;
+  facts.report->holding = true;
+  const auto holds = plan_engine(&source, &three, kSelf, facts, kNow);
+  EXPECT_EQ(holds.step, EngineStep::nothing);
+  EXPECT_EQ(holds.status.holding, 4);
+  source.spec.hold_epoch = 6;
+  EXPECT_EQ(plan_engine(&source, &three, kSelf, facts, kNow).step, EngineStep::set_hold) << "another move";
+  source.spec.hold_epoch = 4;
+  EXPECT_EQ(plan_engine(&source, nullptr, kSelf, facts, kNow).step, EngineStep::nothing)
+      << "the destination is active, and the clients are kept";
+  source.spec.desire_state = InstanceState::stopped;
+  EXPECT_EQ(plan_engine(&source, nullptr, kSelf, facts, kNow).step, EngineStep::set_hold)
+      << "off first: held requests would keep the device in use";
+}
+
+TEST(MovePlan, ASourceThatIsGivenTheVolumeBackTakesTheEpochInItsLivingProcess) {
+  Engine source = engine(InstanceState::running);
+  source.spec.hold_epoch = 4;
+  EngineFacts facts = running(3, "superseded");
+  facts.holding = 4;
+  facts.report->holding = true;
+  const Grant five = grant(5);
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::take_epoch);
+  facts.epoch = 5;  // recorded, and the process has not answered
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::take_epoch);
+  facts.report->epoch = 5;
+  facts.report->state = "serving";
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::start_device);
+  EngineFacts dead = ended(3, false);
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, dead, kNow).step, EngineStep::start);
+}
+
+TEST(MovePlan, AnEpochThatWasCalledBackBeforeItsStartIsUsedUpAndSaidToBeOver) {
+  Engine object = engine(InstanceState::stopped);
+  object.spec.epoch = 4;
+  const auto before = plan_engine(&object, nullptr, kSelf, ended(3, true), kNow);
+  EXPECT_EQ(before.step, EngineStep::use_up);
+  EXPECT_NE(before.status.current_state, InstanceState::stopped);
+  const auto after = plan_engine(&object, nullptr, kSelf, ended(4, false), kNow);
+  EXPECT_EQ(after.step, EngineStep::nothing);
+  EXPECT_EQ(after.status.current_state, InstanceState::stopped);
+  EXPECT_EQ(after.status.epoch, 4);
+}
+
 Replica replica(InstanceState wanted) {
   Replica object;
   object.metadata.name = "v-r-1";

@@ -165,7 +165,19 @@ attach::MoveProgress progress_of_move(const Family& family) {
   return progress;
 }
 
+// A standby never became active, and from this write on it never can.
+void burn_standby(Family& family) {
+  mr::GrantSpec next = family.grant->spec;
+  if (!next.standby) return;
+  const std::int64_t burnt = ++next.epoch;
+  auto released = attach::release_standby(
+      next, fence(family, *next.standby, burnt, "it never became active; its epoch is burnt"));
+  if (!released) return family.plan.reasons.push_back(released.error().message);
+  family.grant.edit().spec = std::move(*released);
+}
+
 void begin(Family& family) {
+  burn_standby(family);  // of a move that nobody records any more
   lh::MoveStatus move;
   const lh::VolumeSpec& spec = family.volume->spec;
   move.source_node_id = spec.node_id;
@@ -305,6 +317,7 @@ void tell_agents(Family& family, MovePhase phase) {
 std::string grant_side(Family& family, MoveSide side) {
   const Seat seat = seat_of(family, side);
   const NodeLife node = node_life(family.view, seat.node);
+  if (const auto ended = proof_of_release(family)) attach::record_proof(family.grant.edit().spec, *ended);
   auto granted = attach::grant_over(family.grant->spec, {seat.engine, seat.node, node.incarnation});
   if (!granted) return granted.error().message;
   family.grant.edit().spec = std::move(*granted);
@@ -330,8 +343,11 @@ std::string swap(Family& family) {
 }
 
 std::string take_back(Family& family) {
-  // Nothing was ever granted to the destination: there is nothing to be above of.
-  if (!record_of(family).destination) return "";
+  // The destination has nothing that could write later: there is nothing to be above of.
+  const auto& destination = record_of(family).destination;
+  const auto& active = family.grant->spec.active;
+  const bool here = active && active->engine == slot_of(family, MoveSide::source);
+  if (here && (!destination || attach::has_proof(family.grant->spec, *destination))) return "";
   std::string why = grant_side(family, MoveSide::source);
   Edit<lh::Engine>& source = family.slot(slot_of(family, MoveSide::source));
   set_spec(source, &lh::EngineSpec::last_served, record_of(family).source_served);
@@ -435,15 +451,7 @@ bool follow_move(Family& family) {
 }
 
 void close_other_side(Family& family) {
-  mr::GrantSpec next = family.grant->spec;
-  if (next.standby) {
-    // It never became active, and from this write on it never can.
-    const std::int64_t burnt = ++next.epoch;
-    auto released = attach::release_standby(
-        next, fence(family, *next.standby, burnt, "it never became active; its epoch is burnt"));
-    if (!released) return family.plan.reasons.push_back(released.error().message);
-    family.grant.edit().spec = std::move(*released);
-  }
+  burn_standby(family);
   for (Edit<lh::Engine>* engine : {&family.engine, &family.other}) {
     if (!*engine) continue;
     set_spec(*engine, &lh::EngineSpec::hold_epoch, std::int64_t{0});
@@ -487,6 +495,7 @@ void clean_up_after_moves(Family& family) {
       move = nullptr;
     }
   }
+  if (move == nullptr) burn_standby(family);
   const bool detached = family.volume->status.state == lh::VolumeState::detached;
   Edit<lh::Engine>& other = family.other;
   if (!other || !other.before() || (move != nullptr && !detached)) return;

@@ -39,7 +39,10 @@ registry::Answer<void> Witness::validate(const registry::AdmissionRequest& reque
       // The other side of a move takes over by its epoch; else whoever goes is proven to have gone.
       const bool moved = after->spec.active && after->spec.active->engine != before->spec.active->engine &&
                          after->spec.active->epoch > before->spec.active->epoch;
-      EXPECT_TRUE(moved || attach::has_proof(after->spec, *before->spec.active)) << "S12";
+      const bool undone = after->spec.active && before->spec.standby && !after->spec.standby &&
+                          after->spec.active->engine == before->spec.active->engine &&
+                          after->spec.active->node == before->spec.active->node;
+      EXPECT_TRUE(moved || undone || attach::has_proof(after->spec, *before->spec.active)) << "S12";
     }
     return {};
   }
