@@ -285,7 +285,7 @@ Result<std::optional<GrantView>> Control::grant_of(const Json& arguments) {
       member.name = std::string(members->key_at(i));
       if (members->value_at(i).is_string()) mode = std::string(members->value_at(i).as_string());
     } else {
-      const Json& item = members->value_at(i);
+      const Json& item = members->at(i);
       member.name = text(item, "name").value_or("");
       member.address = text(item, "address").value_or("");
       member.local = item.get_bool("local").value_or(false);
