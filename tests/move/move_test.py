@@ -25,10 +25,12 @@ class Scene:
 
 
 def confirm(volume, migration, beats=100):
-    """The source's ticket leaves: the volume is the destination's."""
+    """The source's ticket leaves: the volume is the destination's, by the very process that was the standby."""
+    standby = migration.standby
     volume.let_go("node-1")
     volume.wait_settled("node-2")
     migration.destination.wait_beats(beats)
+    assert volume.engine_pids("node-2") == standby, "clients that connect again hide an engine that died"
     print(f"  {migration.check('node-2')} blocks, downtime {migration.source.migration()['downtime']} ms")
 
 
@@ -75,13 +77,15 @@ def test_a_destination_that_dies_leaves_the_guest_where_it_was():
 
 def test_an_activation_without_a_write_is_undone_as_if_it_had_not_been():
     with Scene() as (_, volume, migration):
+        source = volume.engine_pids("node-1")
         migration.prepare()
         volume.ask_for("node-2", activate="true")
         volume.wait_phase("activated")
         migration.destination.kill()
         volume.let_go("node-2")
         volume.wait_settled("node-1")
-        migration.source.wait_beats(100)  # the same session, never told
+        migration.source.wait_beats(100)
+        assert volume.engine_pids("node-1") == source, "the guest's session did not go on"
         print(f"  {migration.check('node-1')} blocks")
 
 

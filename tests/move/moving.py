@@ -148,7 +148,8 @@ class Volume:
             parts += [self.cluster.get("engines", slot) for slot in (f"{self.name}-e", f"{self.name}-e-b")]
             grant = self.cluster.ask("GET", f"/apis/mooring.io/v1alpha1/namespaces/longhorn-system/grants/{self.name}")
             text = "\n".join(json.dumps(strip(one)) for one in [self.object(), grant, *parts] if one)
-            raise AssertionError(f"{error}\n{text}") from None
+            logs = [line for line in self.cluster.log_text().splitlines() if self.name in line and "audit" not in line]
+            raise AssertionError(f"{error}\n{text}\n" + "\n".join(logs[-40:])) from None
 
     def settle_replicas(self):
         """Every replica that is RW, by name."""
@@ -240,6 +241,7 @@ class Migration:
     def prepare(self):
         """The second ticket, its standby, and a QEMU on it."""
         self.volume.attach(self.destination_node)
+        self.standby = self.volume.engine_pids(self.destination_node)
         self.where = f"tcp:{self.cluster.address(self.destination_node)}:4444"
         self.destination = Qemu("destination", self.volume.disk(self.destination_node), directory=self.directory,
                                 netns=self.cluster.namespace(self.destination_node), incoming=self.where)
