@@ -62,8 +62,7 @@ class Round:
             self.writer.ending = True
         self.volume.let_go(self.source, self.destination)
         self.volume.explain(lambda: self.volume.status().get("state") == "detached", "the volume to be detached")
-        self.cluster.place.moor("volume", "delete", self.volume.name, "--wait", "--kubeconfig",
-                                self.cluster.state / "kubeconfig")
+        self.volume.delete()
         return self.writer.number
 
     def goes_on(self, more=20):

@@ -70,6 +70,10 @@ class Volume:
         cluster.place.moor("volume", "create", name, "--size", str(size), "--replicas", "3", "--access-mode", "rwx",
                            "--migratable", "--wait", "--kubeconfig", cluster.state / "kubeconfig")
 
+    def delete(self):
+        self.cluster.ask("DELETE", f"{OBJECTS}/volumes/{self.name}")
+        self.explain(lambda: self.object() is None, f"{self.name} to be gone")
+
     def object(self):
         return self.cluster.get("volumes", self.name)
 
