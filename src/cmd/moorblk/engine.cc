@@ -145,6 +145,19 @@ Result<int> serve(const EngineOptions& options) {
   return host->exit() ? exit_code(*host->exit()) : 1;
 }
 
+void add_move_options(CLI::App& command, EngineOptions& options) {
+  command.add_option(
+      "--peer-listen", options.peer_listen,
+      "where the standby of a move connects: tcp:HOST:PORT or unix:PATH; port 0: any, see status");
+  command.add_flag("--standby", options.standby,
+                   "destination of a move: reads through --source until it is activated");
+  command.add_option("--source", options.source, "the active engine's --peer-listen address");
+  command.add_flag("--hold", options.hold, "keep clients and their requests when superseded (see ctl hold)");
+  command.add_option(
+      "--last-served", options.last_served,
+      "the epoch that the clients were last served in: later writes of others end their sessions");
+}
+
 }  // namespace
 
 void add_engine(CLI::App& app, Chosen& chosen) {
@@ -173,6 +186,7 @@ void add_engine(CLI::App& app, Chosen& chosen) {
   command->add_option("--generation", options.generation, "of the Grant (with --confirm control)");
   command->add_option("--export-id", options.export_id, "of the Grant (with --confirm control)");
   command->add_flag("--unproven", options.unproven, "the Grant comes from a restored store");
+  add_move_options(*command, options);
   command->add_flag("--accept-missing", options.accept_missing,
                     "start without replicas that do not answer: you say that they hold nothing newer");
   command->add_option("--start-wait", options.start_wait, "how long to wait for replicas")
