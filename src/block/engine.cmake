@@ -20,5 +20,5 @@ moor_test(
 moor_test(
   NAME engine_world_test WHOLE
   TIMEOUT 300
-  SOURCES core/engine_world_test.cc core/engine_test_world.cc core/engine_test_load.cc
+  SOURCES core/engine_world_test.cc core/engine_test_world.cc core/engine_test_load.cc core/engine_test_moves.cc
   DEPS block/engine_core)

@@ -197,6 +197,7 @@ void Machine::handle(MembershipRefused&& event) {
 }
 
 void Machine::handle(Superseded&& event) {
+  if (event.epoch != 0 && event.epoch != config_.epoch) return;
   if (stage_ != Stage::superseded) become_superseded(event.message);
 }
 

@@ -240,9 +240,11 @@ struct MembershipRefused {
   std::uint64_t proposal = 0;
   std::string message;
 };
-// The Grant names another engine.
+// The Grant names another engine, or another epoch. Given an epoch, it is about that one: an answer to a
+// proposal may come when this engine has taken a newer epoch since.
 struct Superseded {
   std::string message;
+  Epoch epoch = 0;
 };
 struct Commanded {
   std::uint64_t id = 0;
@@ -279,6 +281,7 @@ struct Propose {
   Generation base = 0;
   Membership next;
   std::string reason;
+  Epoch epoch = 0;  // under which it is asked for
 };
 // Let clients in: the start rule is done, or a standby knows what it stands for. May come again.
 struct Serve {

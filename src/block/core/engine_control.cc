@@ -67,7 +67,7 @@ Json Control::proposal_json(const Propose& proposal) const {
   Json json = membership_json(proposal.next);
   json.set("proposal", proposal.proposal);
   json.set("base_generation", proposal.base);
-  json.set("epoch", engine_.status().epoch);
+  json.set("epoch", proposal.epoch);
   json.set("reason", proposal.reason);
   return json;
 }
@@ -253,7 +253,8 @@ void Control::call(std::string_view op, const Json& arguments, Answer answer) {
   }
   if (op == "supersede") {
     answer(Json::object());
-    return driver_.step(Superseded{text(arguments, "message").value_or("the Grant names another engine")});
+    return driver_.step(Superseded{text(arguments, "message").value_or("the Grant names another engine"),
+                                   arguments.get_uint64("epoch").value_or(0)});
   }
   if (op == "member.add") return add_member(arguments, std::move(answer));
   if (op == "member.confirm") return confirm(arguments, answer);

@@ -267,6 +267,7 @@ class Machine {
   bool make_plan();
   void enter(Stage stage);
   void serve();
+  void store_wrote();
   std::size_t start_operations() const;
   void complete_start(Operation& operation);
 
@@ -364,6 +365,7 @@ class Machine {
   bool overdue_ = false;    // a window has passed with no answer at all
   Instant gather_deadline_{0};
   std::optional<StartPlan> plan_;
+  Epoch start_wrote_ = 0;                   // the highest that any member has answered
   std::vector<std::uint64_t> start_dirty_;  // reported by anyone since the start began; ascending
   bool fresh_export_ = false;
   Resync resync_;

@@ -51,7 +51,8 @@ void Machine::membership_step() {
 
 void Machine::propose(Membership next, std::string reason) {
   MOOR_ASSERT(!proposal_ && next.generation > membership_.generation);
-  proposal_ = Propose{++last_proposal_, membership_.generation, std::move(next), std::move(reason)};
+  proposal_ =
+      Propose{++last_proposal_, membership_.generation, std::move(next), std::move(reason), config_.epoch};
   act(*proposal_);
 }
 

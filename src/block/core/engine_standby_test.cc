@@ -279,6 +279,13 @@ TEST_F(Move, AStandbyThatComesTooLateLearnsItFromTheMembers) {
   EXPECT_FALSE(is_answered(1));
 }
 
+TEST_F(Move, AStartStoresTheHighestWrittenEpochOnEveryMember) {
+  answers_[0].wrote = 6;
+  begin();
+  ASSERT_EQ(stored_wrote_.size(), 1u);
+  EXPECT_EQ(stored_wrote_[1], 6u) << "it holds what epoch 6 wrote, after the resync, and must say so";
+}
+
 TEST_F(Move, ByHandAllMembersMustAnswerAtTheActivation) {
   config_.by_hand = true;
   config_.in_sync = InSync::highest_generation;

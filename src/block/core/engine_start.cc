@@ -35,6 +35,7 @@ void Machine::member_answered(MemberIndex index) {
   nobody_yet_ = false;
   // Until the start is complete the union only grows (decision 0100): its reporter may be lost after its
   // regions were copied to a member that had answered clean.
+  start_wrote_ = std::max(start_wrote_, members_[index].answer.wrote);
   const std::vector<std::uint64_t>& dirty = members_[index].answer.dirty;
   start_dirty_.insert(start_dirty_.end(), dirty.begin(), dirty.end());
   std::sort(start_dirty_.begin(), start_dirty_.end());
@@ -156,7 +157,7 @@ void Machine::enter(Stage stage) {
       request.op = PeerOp::store_generation;
       request.argument = membership_.generation;
       broadcast(OpKind::store_generation, readers(), request);
-      return;
+      return store_wrote();
     case Stage::repairing:
       for (const ChainRepair& repair : plan_->repairs) {
         request.op = repair.op;
@@ -192,6 +193,19 @@ void Machine::enter(Stage stage) {
       return;
     default: return;
   }
+}
+
+// Who holds what an epoch wrote says so: the member that has the mark may be lost, and a rollback would take
+// the others for untouched.
+void Machine::store_wrote() {
+  PeerRequest request;
+  request.op = PeerOp::store_wrote;
+  request.argument = start_wrote_;
+  MemberMask behind = 0;
+  each(readers(), [&](MemberIndex index) {
+    if (members_[index].answer.wrote < start_wrote_) behind |= bit(index);
+  });
+  if (behind != 0) broadcast(OpKind::mark_served, behind, request);
 }
 
 // Operations of the start that only succeed or fail.

@@ -293,6 +293,17 @@ TEST_F(Move, ARollbackBeforeTheActivationFindsAServingSource) {
   EXPECT_TRUE(ends_.empty());
 }
 
+TEST_F(Move, ALateWordAboutTheOldEpochDoesNotSupersedeTheNewOne) {
+  config_.hold_when_superseded = true;
+  begin();
+  supersede();
+  EXPECT_EQ(command(TakeEpoch{9, grant(), 0}), 0u);
+  feed(Superseded{"the Grant names another engine", 7});  // the answer to a proposal of then
+  EXPECT_EQ(state(), State::serving);
+  feed(Superseded{"the Grant names another engine", 9});
+  EXPECT_EQ(state(), State::superseded);
+}
+
 TEST_F(Move, EpochsThatCannotBeTaken) {
   begin();
   EXPECT_EQ(command(TakeEpoch{7, grant(), 0}), std::uint32_t{ESTALE});

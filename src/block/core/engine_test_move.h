@@ -78,6 +78,7 @@ class Move : public ::testing::Test {
         return sent_.push_back({send->member, send->session, send->request});
       }
       resync_writes_ += send->request.op == PeerOp::write || send->request.op == PeerOp::write_zeroes ? 1 : 0;
+      if (send->request.op == PeerOp::store_wrote) stored_wrote_[send->member] = send->request.argument;
       PeerReplied replied{send->member, send->session, {}, {}};
       replied.reply.id = send->request.id;
       if (send->request.op == PeerOp::read) {
@@ -207,6 +208,7 @@ class Move : public ::testing::Test {
   std::optional<Exit> exit_;
   std::uint64_t last_command_ = 100;
   int resync_writes_ = 0;
+  std::map<MemberIndex, Epoch> stored_wrote_;
   bool confirms_ = true;
   bool serving_ = false;
 };

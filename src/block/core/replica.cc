@@ -307,6 +307,12 @@ Task<Result<void>> Replica::perform_private(const PeerRequest& request, Epoch ep
         meta.generation = argument;
         return {};
       });
+    case PeerOp::store_wrote:
+      if (argument > epoch) co_return make_error(Errc::invalid, "an epoch that nobody has been given");
+      co_return co_await store_.record([argument](ReplicaMeta& meta) -> Result<void> {
+        meta.wrote = std::max<Epoch>(meta.wrote, argument);
+        return {};
+      });
     case PeerOp::mark_served:
       if (argument != epoch) co_return make_error(Errc::invalid, "an engine vouches for its own epoch only");
       served_ = epoch;

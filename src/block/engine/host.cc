@@ -161,6 +161,11 @@ void EngineHost::perform(engine::Propose& action) {
 // changes.
 void EngineHost::perform(engine::Serve& action) {
   serving_ = action;
+  if (!action.standby) {
+    for (const io::ConnectionId connection : std::exchange(watchers_, {})) {
+      front_.drop(connection, "moor:activated: what was read before may be old");
+    }
+  }
   if (std::exchange(listening_, true)) return operations_.perform(action);
   const auto bound = front_.listen(options_.listen);
   if (!bound) {
@@ -186,6 +191,7 @@ void EngineHost::perform(engine::WantActivation& action) {
 
 void EngineHost::perform(engine::EndSessions& action) {
   if (!action.reopen) front_.stop_listening();
+  watchers_.clear();
   for (const io::ConnectionId connection : std::exchange(clients_, {}))
     front_.drop(connection, "the engine ends");
 }
@@ -235,8 +241,12 @@ void EngineHost::open(io::ConnectionId connection, const nbd::OpenRequested& req
   description.name = options_.config.volume;
   description.description = serving_->export_id;
   description.export_id = serving_->export_id;
+  description.standby = serving_->standby;
+  const bool watches = server->asked_for(nbd::Info::standby);
   server->accept(std::move(description));
-  if (request.go) clients_.push_back(connection);
+  if (!request.go) return;
+  clients_.push_back(connection);
+  if (serving_->standby && watches) watchers_.push_back(connection);
 }
 
 void EngineHost::request(io::ConnectionId connection, nbd::Request request) {
@@ -261,6 +271,7 @@ void EngineHost::request(io::ConnectionId connection, nbd::Request request) {
 
 void EngineHost::closed(io::ConnectionId connection) {
   std::erase(clients_, connection);
+  std::erase(watchers_, connection);
   step(engine::ClientClosed{connection});
   end_when_quiet();
 }

@@ -95,6 +95,7 @@ class EngineHost final : public io::NbdBackend {
   std::map<engine::MemberIndex, std::unique_ptr<MemberLink>> links_;
   std::vector<std::unique_ptr<MemberLink>> leaving_;  // saying goodbye
   std::vector<io::ConnectionId> clients_;
+  std::vector<io::ConnectionId> watchers_;  // of clients_, those that drop cached pages at the activation
   std::deque<engine::Event> events_;
   engine::Actions actions_;
   bool stepping_ = false;

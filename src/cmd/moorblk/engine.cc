@@ -145,6 +145,27 @@ Result<int> serve(const EngineOptions& options) {
   return host->exit() ? exit_code(*host->exit()) : 1;
 }
 
+constexpr const char* kFooter =
+    "Exit codes: 0 drained or forced, 3 superseded, 4 the last RW replica is lost, 5 a standby that was "
+    "refused, 1 anything else.\n"
+    "Example, three replicas by hand:\n"
+    "  for i in 1 2 3; do moorblk replica create r$i --size 1Gi; done\n"
+    "  for i in 1 2 3; do moorblk replica serve r$i --listen unix:r$i.sock --control r$i.ctl & done\n"
+    "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:v1.sock "
+    "\\\n"
+    "    --control v1.ctl --confirm auto\n"
+    "  nbdinfo \"nbd+unix:///v1?socket=v1.sock\"\n"
+    "A move by hand, from this engine (started with --peer-listen tcp:127.0.0.1:7001) to a second one:\n"
+    "  moorblk ctl v1.ctl hold on\n"
+    "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:w1.sock "
+    "\\\n"
+    "    --control w1.ctl --confirm auto --standby --source tcp:127.0.0.1:7001\n"
+    "  nbdinfo \"nbd+unix:///v1?socket=w1.sock\"     # reads go through the first engine\n"
+    "  moorblk ctl w1.ctl activate                  # or just write there\n"
+    "  moorblk ctl v1.ctl shutdown                  # confirm: the first engine's clients get errors\n"
+    "  moorblk ctl v1.ctl epoch take $(date +%s%3N) # or roll back: its clients go on, if nothing was "
+    "written";
+
 void add_move_options(CLI::App& command, EngineOptions& options) {
   command.add_option(
       "--peer-listen", options.peer_listen,
@@ -193,15 +214,7 @@ void add_engine(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_option("--peer-timeout", options.peer_timeout, "a replica silent for so long is lost")
       ->capture_default_str();
-  command->footer(
-      "Exit codes: 0 drained or forced, 3 superseded, 4 the last RW replica is lost, 1 anything else.\n"
-      "Example, three replicas by hand:\n"
-      "  for i in 1 2 3; do moorblk replica create r$i --size 1Gi; done\n"
-      "  for i in 1 2 3; do moorblk replica serve r$i --listen unix:r$i.sock --control r$i.ctl & done\n"
-      "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:v1.sock "
-      "\\\n"
-      "    --control v1.ctl --confirm auto\n"
-      "  nbdinfo \"nbd+unix:///v1?socket=v1.sock\"");
+  command->footer(kFooter);
   command->callback([shared, &chosen] {
     chosen = [shared] {
       const auto done = serve(*shared);
