@@ -65,14 +65,14 @@ void expect_same_end(const Deed& prologue, const Deed& deed, const std::string& 
 TEST(MoveRestart, WhileItBegins) {
   expect_same_end(
       attach, [](Stage& stage) { stage.add_ticket("v1", "two", "csi-attacher", "node-2"); },
-      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-1 node-2(standby) "
+      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-2(standby) node-1 "
       "engines=2");
 }
 
 TEST(MoveRestart, WhileTheDestinationTakesOver) {
   expect_same_end(
       begin, [](Stage& stage) { stage.write_on("node-2"); },
-      "attached node-1 healthy move=activated node-1 node-2 one=satisfied two=satisfied node-1 node-2 "
+      "attached node-1 healthy move=activated node-1 node-2 one=satisfied two=satisfied node-2 node-1 "
       "engines=2");
 }
 
@@ -104,11 +104,11 @@ TEST(MoveRestart, WhileBothLeave) {
 TEST(MoveRestart, WhileAProcessOfEitherSideComesBack) {
   expect_same_end(
       begin, [](Stage& stage) { stage.kill_engine_on("node-1"); },
-      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-1 node-2(standby) "
+      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-2(standby) node-1 "
       "engines=2");
   expect_same_end(
       begin, [](Stage& stage) { stage.kill_engine_on("node-2"); },
-      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-1 node-2(standby) "
+      "attached node-1 healthy move=ready node-1 node-2 one=satisfied two=satisfied node-2(standby) node-1 "
       "engines=2");
 }
 

@@ -236,6 +236,10 @@ class MovingWorld {
       if (next.action == Action::close) close_both();
       if (next.standby == StandbyAction::close) burn_standby();
       if (next.action == Action::open) {
+        if (!grant().active) {  // what is left of a move that was cut off goes first
+          burn_standby();
+          for (auto& [name, slot] : slots) slot.run = false;
+        }
         if (!grant().active && stopped) {
           grant() = *grant_start(grant(), {"v1-e", book.volume.spec.node_id, 1});
           seat(*grant().active);

@@ -347,8 +347,8 @@ class MovedDeviceTest : public DeviceTest {
     DeviceTest::TearDown();
   }
   void write_at_source(int pattern) const {
-    const Output done = run("qemu-io -f raw -c 'write -P " + std::to_string(pattern) +
-                            " 0 64k' 'nbd+unix:///v?socket=" + source_socket().substr(5) + "'");
+    const Output done = run("qemu-io -f raw \"nbd+unix:///v?socket=" + source_socket().substr(5) +
+                            "\" -c \"write -P " + std::to_string(pattern) + " 0 64k\"");
     ASSERT_EQ(done.code, 0) << done.text;
   }
   int read_here() const {
@@ -377,7 +377,9 @@ TEST_F(MovedDeviceTest, PagesReadThroughTheStandbyAreDroppedBeforeTheFirstWriteI
 
 TEST_F(MovedDeviceTest, PagesReadThroughAStandbyThatDiedAreDroppedAtTheEngineThatFollows) {
   kill(*servers_[servers_.size() - 2]);  // before the device
-  ASSERT_FALSE(start(engine_words(3, socket(), "v.ctl")).ready().empty());
+  auto next = engine_words(3, socket(), "v.ctl");
+  next.insert(next.end(), {"--export-id", "v-1"});  // as the Grant would have it
+  ASSERT_FALSE(start(std::move(next)).ready().empty());
   EXPECT_TRUE(eventually([&] { return says("\"pages_dropped\": 1") && says("\"connected\": true"); }));
   EXPECT_EQ(read_here(), 2);
 }

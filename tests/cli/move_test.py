@@ -1,11 +1,13 @@
 """A volume moves between two nodes while it is written to over NBD: by tickets, to its end and back, and with engines,
 agents and the server killed in between. MOOR_MOVES and MOOR_SEED say how often and which."""
+import contextlib
 import json
 import os
 import random
 import signal
 import struct
 import sys
+import traceback
 
 from cluster import BIN, Dev, Place, run_tests, skip_without_devices, wait_until
 from nbd_client import Client
@@ -14,6 +16,21 @@ BLOCK = 4096
 SLOTS = 256
 ROUNDS = int(os.environ.get("MOOR_MOVES", "10"))
 SEED = int(os.environ.get("MOOR_SEED", random.SystemRandom().randrange(10**6)))
+
+
+@contextlib.contextmanager
+def cluster():
+    """A cluster whose story is told before it goes, when a test fails."""
+    with Place() as place, Dev(place) as dev:
+        try:
+            yield place, dev
+        except BaseException:
+            traceback.print_exc()
+            for log in sorted((dev.state / "logs").glob("*.log")):
+                text = [line for line in log.read_text().splitlines() if " audit " not in line]
+                print(f"--- {log.name}", *text[-25:], sep="\n", flush=True)
+            print(place.run(BIN / "moor", "volume", "show", "v1")[1], flush=True)
+            raise
 
 
 class Volume:
@@ -95,7 +112,7 @@ class Volume:
 
 
 def test_a_volume_moves_by_two_tickets_and_every_write_is_there():
-    with Place() as place, Dev(place) as dev:
+    with cluster() as (place, dev):
         volume = Volume(place, dev)
         source = volume.open("node-1")
         for _ in range(50):
@@ -121,7 +138,7 @@ def test_a_volume_moves_by_two_tickets_and_every_write_is_there():
 
 
 def test_a_move_that_nobody_wrote_in_is_undone_without_a_trace():
-    with Place() as place, Dev(place) as dev:
+    with cluster() as (place, dev):
         volume = Volume(place, dev)
         source = volume.open("node-1")
         for _ in range(20):
@@ -136,7 +153,7 @@ def test_a_move_that_nobody_wrote_in_is_undone_without_a_trace():
 
 
 def test_after_a_rollback_of_a_move_that_was_written_in_those_writes_stay():
-    with Place() as place, Dev(place) as dev:
+    with cluster() as (place, dev):
         volume = Volume(place, dev)
         volume.write_on("node-1", 5)
         place.moor("migrate", "v1", "--to", "node-2", "--wait")
@@ -157,7 +174,7 @@ def kill(pids):
 
 def test_whatever_is_killed_in_a_move_it_ends_where_the_tickets_ask():
     choice = random.Random(SEED)
-    with Place() as place, Dev(place) as dev:
+    with cluster() as (place, dev):
         volume = Volume(place, dev)
         here, there = "node-1", "node-2"
 

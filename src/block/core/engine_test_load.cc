@@ -283,6 +283,7 @@ void World::on_acknowledged(Host& host, const Request& request) {
     }
   }
   if (request.op == ClientOp::flush) {
+    if (host.standby) return;  // nothing was written there
     for (SectorModel& sector : sectors_) sector.flushed(request.submitted);
     return;
   }

@@ -178,7 +178,8 @@ void World::on_command(Host& host, const Command& command) {
   if (const auto* confirm = std::get_if<ActivateConfirm>(&command)) {
     if (host.standby && confirm->epoch >= host.epoch) begins_again(host, confirm->epoch);
   } else if (const auto* take = std::get_if<TakeEpoch>(&command)) {
-    if (take->epoch > host.epoch) begins_again(host, take->epoch);
+    // One that drains refuses; the controller starts another.
+    if (take->epoch > host.epoch && !host.leaving) begins_again(host, take->epoch);
   } else if (const auto* update = std::get_if<StandbyUpdate>(&command)) {
     if (host.standby && update->epoch > host.epoch) host.epoch = update->epoch;
   } else if (const auto* hold = std::get_if<HoldClients>(&command)) {

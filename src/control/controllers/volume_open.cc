@@ -271,7 +271,12 @@ void open(Family& family) {
   const mr::GrantSpec& grant = family.grant->spec;
   const Seat seat{family.slot_in_use, family.volume->spec.node_id};
   if (progress_of(family).opened) return forget_restarts(family);
-  if (!grant.active) return start_engine(family, seat, std::nullopt);
+  if (!grant.active) {
+    // What is left of a move that was cut off goes first.
+    close_other_side(family);
+    if (is_other_side_released(family)) start_engine(family, seat, std::nullopt);
+    return;
+  }
   if (const auto proof = proof_of_release(family)) return start_engine(family, seat, proof);
   if (grant.active->node == family.volume->spec.node_id) return;  // it is starting, or its node is away
   if (family.engine->spec.desire_state != InstanceState::stopped)
