@@ -142,7 +142,10 @@ Choice choose_while_running(const Engine* object, Granted granted, const Self& s
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, true, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
-    return {facts.drain_asked ? EngineStep::nothing : EngineStep::drain, "", TimePoint::never()};
+    if (facts.drain_asked) return {};
+    // One that ends by itself has closed its control socket and is not reaped yet: asking again at once, for
+    // ever, would keep us from hearing of its end.
+    return act_or_wait(EngineStep::drain, facts, now);
   }
   if (!is_usable(facts)) return forget_dead_devices(facts);
   const DeviceFacts* current = wants_device(*object) ? current_device(facts) : nullptr;
@@ -166,7 +169,8 @@ Choice choose_while_stopped(const Engine* object, Granted granted, const Self& s
       return act_or_wait(EngineStep::use_up, facts, now);
     const bool held =
         object->metadata.is_being_deleted() && object->metadata.has_finalizer(registry::kNodeFinalizer);
-    return {held ? EngineStep::let_go : EngineStep::nothing, "", TimePoint::never()};
+    if (!held) return {};
+    return act_or_wait(EngineStep::let_go, facts, now);
   }
   if (const Choice choice = forget_dead_devices(facts); choice.step != EngineStep::nothing) return choice;
   if (granted.epoch <= facts.epoch) return {};

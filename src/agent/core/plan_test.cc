@@ -191,6 +191,10 @@ TEST(EnginePlan, OnTheWayDownTheDeviceGoesBeforeTheEngine) {
   EngineFacts draining = running(3);
   draining.drain_asked = true;
   EXPECT_EQ(plan(draining).step, EngineStep::nothing);
+  EngineFacts deaf = running(3);  // it could not be asked a moment ago
+  deaf.retry_at = kNow.now + std::chrono::seconds(1);
+  EXPECT_EQ(plan(deaf).step, EngineStep::nothing) << "asked for ever, nothing else would be heard";
+  EXPECT_EQ(plan(deaf).again, deaf.retry_at);
   EXPECT_EQ(plan(with(ended(3, false), {device("d1", "waiting")})).step, EngineStep::force_remove_device)
       << "nobody shall wait for an engine that never comes back";
   EXPECT_EQ(plan(with(ended(3, false), {device("d1", "waiting")})).status.current_state,
