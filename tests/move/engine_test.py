@@ -1,5 +1,6 @@
 """Two engines, a guest, and no control plane: the test says what a controller would. A guest is live-migrated from the
 engine that has the volume to its standby; what the engines promise each other in a move is shown alone here."""
+import contextlib
 import json
 import sys
 
@@ -14,16 +15,17 @@ class Pair:
     """A volume with its engine and, later, a standby. Use with `with`."""
 
     def __enter__(self):
-        self.place, self.daemons = Place().__enter__(), Daemons().__enter__()
-        self.directory = self.place.directory
-        self.volume = PlainVolume(self.daemons, self.directory, SIZE, "--peer-listen", "tcp:127.0.0.1:0")
-        self.source = self.daemons.running[-1]
-        self.source_call("hold", on=True)
+        with contextlib.ExitStack() as stack:  # nothing stays when the beginning fails
+            self.directory = stack.enter_context(Place()).directory
+            self.daemons = stack.enter_context(Daemons())
+            self.volume = PlainVolume(self.daemons, self.directory, SIZE, "--peer-listen", "tcp:127.0.0.1:0")
+            self.source = self.daemons.running[-1]
+            self.source_call("hold", on=True)
+            self.stack = stack.pop_all()
         return self
 
     def __exit__(self, *_):
-        self.daemons.__exit__()
-        self.place.__exit__()
+        self.stack.close()
 
     def source_status(self):
         return control(self.directory / "v.ctl", "status")

@@ -1,5 +1,6 @@
 """A running guest moves between two nodes with its volume attached to both. Every acknowledged block is on the volume,
 every read was right, no gap, no repeat, and nothing of the source's comes through once the destination has the volume."""
+import contextlib
 import sys
 
 from moving import Cluster, Intruder, Migration, Volume, kill
@@ -10,18 +11,18 @@ class Scene:
     """A cluster, a volume on node-1 and a guest that uses it."""
 
     def __enter__(self):
-        self.place = Place().__enter__()
-        self.cluster = Cluster(self.place).__enter__()
-        self.volume = Volume(self.cluster)
-        self.volume.attach("node-1")
-        self.migration = Migration(self.cluster, self.volume, self.place.directory).__enter__()
-        self.migration.source.wait_beats(50)
-        return self.cluster, self.volume, self.migration
+        with contextlib.ExitStack() as stack:  # nothing stays when the beginning fails
+            place = stack.enter_context(Place())
+            cluster = stack.enter_context(Cluster(place))
+            volume = Volume(cluster)
+            volume.attach("node-1")
+            migration = stack.enter_context(Migration(cluster, volume, place.directory))
+            migration.source.wait_beats(50)
+            self.stack = stack.pop_all()
+        return cluster, volume, migration
 
     def __exit__(self, *_):
-        self.migration.__exit__()
-        self.cluster.__exit__()
-        self.place.__exit__()
+        self.stack.close()
 
 
 def confirm(volume, migration, beats=100):
