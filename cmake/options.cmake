@@ -7,6 +7,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 set(MOOR_SANITIZE "" CACHE STRING "address or thread; empty for none")
 option(MOOR_COVERAGE "Instrument for gcov" OFF)
+option(MOOR_PCH "Parse what nearly every file includes once for all" ON)
 option(MOOR_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
@@ -31,6 +32,9 @@ if(MOOR_COVERAGE)
   add_compile_options(--coverage)
   add_link_options(--coverage)
 endif()
+
+# gRPC's package asks for it; said to all, because the precompiled header must be read as it was made.
+add_compile_options(-pthread)
 
 # Paths of the build machine do not belong into binaries or logs.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -1,0 +1,1 @@
+// Nothing: a target needs a file to carry its precompiled header (rooms.cmake).
