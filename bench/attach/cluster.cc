@@ -51,6 +51,14 @@ int run_to_end(const std::vector<std::string>& arguments) {
   return status;
 }
 
+Result<Duration> cpu_of(pid_t process) {
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0)
+    return make_error(Errc::internal, "the CPU time of a process cannot be read");
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Cluster>> Cluster::start(const ClusterOptions& options) {
@@ -124,11 +132,12 @@ Result<pid_t> Cluster::server_process() const {
 
 Result<Duration> Cluster::server_cpu() const {
   TRY(const pid_t process, server_process());
-  clockid_t clock{};
-  timespec time{};
-  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0)
-    return make_error(Errc::internal, "the server's CPU time cannot be read");
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  return cpu_of(process);
+}
+
+Result<Duration> Cluster::agents_cpu() const {
+  if (!options_.hollow) return Duration::zero();
+  return cpu_of(children_.back());
 }
 
 }  // namespace moor::bench

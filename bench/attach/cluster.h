@@ -32,6 +32,8 @@ class Cluster {
   std::string kubeconfig() const { return (directory_ / "kubeconfig").string(); }
   // CPU time of the server process so far.
   Result<Duration> server_cpu() const;
+  // Of the hollow agents; zero when the agents are real.
+  Result<Duration> agents_cpu() const;
 
  private:
   explicit Cluster(ClusterOptions options) : options_(std::move(options)) {}

@@ -3,6 +3,7 @@
 // back → the volume is detached.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct RunOptions {
   std::vector<std::string> volumes;
   int nodes = 3;
   bool read_device = true;  // hollow agents have none
+  // Called when the watches stand and the first request is about to go out.
+  std::function<void()> begin = {};
 };
 
 struct Times {
@@ -41,7 +44,8 @@ Task<Result<std::vector<Duration>>> write_one_by_one(RunEnv env, int count);
 Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std::string size, int replicas);
 // Waits for that many nodes to be Ready.
 Task<Result<void>> wait_for_ready_nodes(RunEnv env, int nodes);
-// Attaches all at once, waits for all, detaches all at once, waits for all.
-Task<Result<Times>> attach_and_detach(RunEnv env, RunOptions options);
+// Attaches all at once and waits for all.
+Task<Result<void>> attach_all(RunEnv env, RunOptions options, Times* times);
+Task<Result<void>> detach_all(RunEnv env, RunOptions options, Times* times);
 
 }  // namespace moor::bench

@@ -75,6 +75,9 @@ Task<Result<bool>> EngineKeeper::answer(Proposal proposal) {
 Task<Result<void>> EngineKeeper::write_statuses(CancelToken token) {
   Duration pause = 100ms;
   while (co_await status_bell_.wait(token)) {
+    const TimePoint until = env_.executor.clock().now() + kPassing;
+    while (object_ && is_passing(plan().status.current_state) && env_.executor.clock().now() < until)
+      if (!co_await status_bell_.wait(token, until)) co_return Result<void>();
     if (!object_) continue;
     const std::shared_ptr<const Json> seen = json_;
     Engine wanted = *object_;

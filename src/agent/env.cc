@@ -49,9 +49,13 @@ Task<Result<std::optional<Json>>> write_status(registry::Registry& registry, reg
                                                Json object, Json status) {
   if (const Json* known = object.find("status"); known != nullptr && *known == status)
     co_return std::optional<Json>();
-  object.set("status", std::move(status));
+  // The rest of the object is not looked at, so it is not sent.
+  Json metadata = Json::object();
+  for (const std::string_view field : {"name", "namespace", "uid", "resourceVersion"})
+    if (std::string text = registry::metadata_text(object, field); !text.empty()) metadata.set(field, text);
+  Json part = Json::object({{"metadata", std::move(metadata)}, {"status", std::move(status)}});
   what.subresource = "status";
-  auto written = co_await registry.update(std::move(what), std::move(object), as_agent());
+  auto written = co_await registry.update(std::move(what), std::move(part), as_agent());
   if (!written) co_return written.error().error;
   co_return std::optional<Json>(std::move(written->object));
 }

@@ -8,9 +8,14 @@
 #include "agent/host.h"
 #include "base/executor.h"
 #include "model/kind.h"
+#include "model/longhorn/instance.h"
 #include "registry/registry.h"
 
 namespace moor::agent {
+
+// Requests that one agent has under way: enough to keep a server busy, and few enough that many agents
+// together stay below what it takes at once.
+constexpr std::size_t kMostRequests = 12;
 
 struct AgentOptions {
   NodeOptions node;
@@ -48,6 +53,14 @@ inline model::Time wall_of(const Clock& clock) {
 // The bytes of a volume's secret as moorblk takes them: hexadecimal, because a token travels as text.
 Task<Result<std::string>> read_volume_token(registry::Registry& registry, std::string space,
                                             std::string volume);
+
+// States that a process leaves by itself within moments. They are told only when they last: whoever waits for
+// the process waits for what follows, and every write costs the server and all who watch.
+constexpr Duration kPassing = std::chrono::milliseconds(100);
+inline bool is_passing(model::longhorn::InstanceState state) {
+  using model::longhorn::InstanceState;
+  return state == InstanceState::starting || state == InstanceState::stopping;
+}
 
 // The newer of two versions of one object.
 bool is_newer(const Json& object, const Json& than);

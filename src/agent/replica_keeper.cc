@@ -249,6 +249,9 @@ Task<Result<void>> ReplicaKeeper::clear(Replica object) {
 Task<Result<void>> ReplicaKeeper::write_statuses(CancelToken token) {
   Duration pause = 100ms;
   while (co_await status_bell_.wait(token)) {
+    const TimePoint until = env_.executor.clock().now() + kPassing;
+    while (object_ && is_passing(plan().status.current_state) && env_.executor.clock().now() < until)
+      if (!co_await status_bell_.wait(token, until)) co_return Result<void>();
     if (!object_) continue;
     const std::shared_ptr<const Json> seen = json_;
     Replica wanted = *object_;

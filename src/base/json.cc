@@ -253,8 +253,41 @@ std::optional<bool> Json::get_bool(std::string_view key) const {
   return value->as_bool();
 }
 
+namespace {
+
+// Members nearly always stand in the same order on both sides: then no key is looked up.
+bool is_equal(const boost::json::value& a, const boost::json::value& b) {  // NOLINT(misc-no-recursion)
+  if (a.is_object() && b.is_object()) {
+    const boost::json::object& left = a.get_object();
+    const boost::json::object& right = b.get_object();
+    if (left.size() != right.size()) return false;
+    auto there = right.begin();
+    for (const auto& member : left) {
+      if (there->key() == member.key()) {
+        if (!is_equal(member.value(), there->value())) return false;
+      } else {
+        const boost::json::value* found = right.if_contains(member.key());
+        if (found == nullptr || !is_equal(member.value(), *found)) return false;
+      }
+      ++there;
+    }
+    return true;
+  }
+  if (a.is_array() && b.is_array()) {
+    const boost::json::array& left = a.get_array();
+    const boost::json::array& right = b.get_array();
+    if (left.size() != right.size()) return false;
+    for (std::size_t i = 0; i < left.size(); ++i)
+      if (!is_equal(left[i], right[i])) return false;
+    return true;
+  }
+  return a == b;
+}
+
+}  // namespace
+
 bool operator==(const Json& a, const Json& b) {
-  return of(a) == of(b);
+  return is_equal(of(a), of(b));
 }
 
 }  // namespace moor

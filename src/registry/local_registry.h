@@ -132,7 +132,7 @@ class LocalRegistry final : public Registry, public Reader {
   Task<Result<store::Committed>> commit(store::Transaction transaction);
 
   // several at once (local_transact.cc)
-  Answer<Staged<Json>> stage(const Mutation& mutation, const WriteOptions& options) const;
+  Answer<Staged<Json>> stage(Mutation mutation, const WriteOptions& options) const;
 
   // deleting (local_delete.cc)
   Answer<Staged<Deleted>> stage_remove(const ResourceName& what, const store::ObjectPtr& live,

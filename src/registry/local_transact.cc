@@ -38,12 +38,12 @@ Answer<store::Compare> compare_of(const Guard& guard) {
 
 }  // namespace
 
-Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(const Mutation& mutation,
+Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(Mutation mutation,
                                                          const WriteOptions& options) const {
   const ResourceName& what = mutation.what;
   const model::KindInfo& kind = *what.kind;
   if (mutation.type == Mutation::Type::create) {
-    Json object = mutation.object;
+    Json object = std::move(mutation.object);
     TRY_VOID(check_form(what, object));
     TRY(const auto warnings, check_fields(kind, object, options));
     TRY(Staged<Written> staged, stage_create(what, std::move(object), options, false));
@@ -64,7 +64,10 @@ Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(const Mutation& mutatio
   if (metadata_text(mutation.object, "resourceVersion").empty())
     return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
   if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
-  TRY(Next next, decide(what, Change{Change::Type::replace, mutation.object}, *object_of(*live), options));
+  Next next;
+  next.object = std::move(mutation.object);
+  TRY_VOID(check_form(what, next.object));
+  TRY(next.warnings, check_fields(kind, next.object, options));
   TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
   Staged<Json> result{std::move(staged.result.object), std::move(staged.part)};
   // It changes nothing, but the others were decided on it.
@@ -80,8 +83,10 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
   std::vector<Json> objects;
   std::vector<std::size_t> written;  // which object the store's write stands for
   std::set<std::string> keys;
-  for (const Mutation& mutation : mutations) {
-    CO_TRY(Staged<Json> staged, stage(mutation, options));
+  ResourceName first;
+  if (!mutations.empty()) first = mutations.front().what;
+  for (Mutation& mutation : mutations) {
+    CO_TRY(Staged<Json> staged, stage(std::move(mutation), options));
     for (store::Compare& compare : staged.part.compares) add_compare(whole, std::move(compare));
     for (store::Write& write : staged.part.writes) {
       if (!keys.insert(write.key).second)
@@ -103,7 +108,7 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
     refusal.error.code = Errc::conflict;
     co_return refusal;
   }
-  if (!done) co_return refuse_commit(done.error(), *mutations[0].what.kind, mutations[0].what.name);
+  if (!done) co_return refuse_commit(done.error(), *first.kind, first.name);
   for (std::size_t i = 0; i < written.size(); ++i)
     objects[written[i]]["metadata"].set("resourceVersion", std::to_string(done->revisions[i]));
   co_return objects;

@@ -2,14 +2,17 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 
-DEADLINE = 120  # seconds that any one step may take on a busy machine
+DEADLINE = int(os.environ.get("MOOR_DEADLINE", "120"))  # seconds that any one step may take on a busy machine
 BIN = pathlib.Path(os.environ["MOOR_BIN"])
 
 
@@ -114,6 +117,48 @@ class Dev(Program):
     def pids(self, *wanted):
         """Process ids whose arguments contain all of these words."""
         return sorted(pid for pid, words in self.processes().items() if all(one in words for one in wanted))
+
+
+class Api:
+    """The server's API as any requester uses it: objects as dictionaries, with the administrator's token."""
+
+    def __init__(self, state):
+        text = (state / "kubeconfig").read_text()
+        self.url = re.search(r"server: (\S+)", text).group(1)
+        self.token = (state / "admin.token").read_text().strip()
+        self.context = ssl.create_default_context(cafile=str(state / "pki" / "ca.crt"))
+
+    def call(self, method, path, body=None, kind="application/json"):
+        request = urllib.request.Request(self.url + path, method=method,
+                                         data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind})
+        with urllib.request.urlopen(request, context=self.context, timeout=DEADLINE) as answer:
+            return json.loads(answer.read())
+
+    @staticmethod
+    def path(plural, name=""):
+        return f"/apis/longhorn.io/v1beta2/namespaces/longhorn-system/{plural}" + (f"/{name}" if name else "")
+
+    def get(self, plural, name):
+        return self.call("GET", self.path(plural, name))
+
+    def create(self, plural, body):
+        return self.call("POST", self.path(plural), body)
+
+    def patch(self, plural, name, body):
+        return self.call("PATCH", self.path(plural, name), body, "application/merge-patch+json")
+
+    def ticket(self, volume, ticket, **fields):
+        """Writes a ticket, or takes it back when there are no fields."""
+        wish = {"id": ticket, **fields} if fields else None
+        return self.patch("volumeattachments", volume, {"spec": {"attachmentTickets": {ticket: wish}}})
+
+    def ticket_status(self, volume, ticket):
+        """What the book says of a ticket as it is now; {} while nobody has looked at it."""
+        book = self.get("volumeattachments", volume)
+        wish = book["spec"].get("attachmentTickets", {}).get(ticket, {})
+        said = book.get("status", {}).get("attachmentTicketStatuses", {}).get(ticket, {})
+        return said if said and said.get("generation", 0) == wish.get("generation", 0) else {}
 
 
 def wait_until(condition, what):

@@ -100,6 +100,7 @@ Task<Result<agent::NodeIdentity>> get_identity(Loop& loop, agent::IdentityOption
 Task<Result<void>> run_once(Loop& loop, agent::Host& host, Ready ready, http::ClientOptions client,
                             CancelToken token, std::function<void()> on_ready) {
   registry::RemoteOptions options;
+  options.most_at_once = agent::kMostRequests;
   options.client = std::move(client);
   options.user_agent = "moord-agent";
   options.request_timeout = 10s;  // an engine may be waiting for its change of members

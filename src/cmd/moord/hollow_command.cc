@@ -61,6 +61,7 @@ Task<Result<http::ClientOptions>> client_of(Loop& loop, const Shared* shared, st
 Task<Result<void>> run_node(Loop& loop, Shared* shared, std::string node, CancelToken token) {
   CO_TRY(http::ClientOptions client, co_await client_of(loop, shared, node, token));
   registry::RemoteOptions options;
+  options.most_at_once = agent::kMostRequests;
   options.client = std::move(client);
   options.user_agent = "moord-hollow";
   CO_TRY(const auto registry, registry::RemoteRegistry::make(loop, std::move(options)));

@@ -27,6 +27,7 @@
 #include "doors/front/front.h"
 #include "doors/front/metrics_page.h"
 #include "doors/kube/kube_door.h"
+#include "doors/longhorn/longhorn_door.h"
 #include "http/server.h"
 #include "registry/events.h"
 #include "registry/gc.h"
@@ -153,6 +154,8 @@ struct House {
     front.emplace(authenticator, metrics, *door);
     for (const char* first : {"api", "apis", "openapi", "version"}) front->add_door(first, *door);
     if (bootstrap) front->add_door("bootstrap", *bootstrap);
+    longhorn.emplace(doors::longhorn::LonghornDoor::Env{loop, registry, metrics});
+    front->add_door("v1", *longhorn);
     front->add_check("store", [this] { return store.ready(); });
     front->add_check("cache", [this]() -> Result<void> {
       if (registry.cache().is_synced()) return {};
@@ -218,6 +221,7 @@ struct House {
   doors::Metrics metrics;
   doors::Authenticator authenticator;
   std::optional<doors::kube::KubeDoor> door;
+  std::optional<doors::longhorn::LonghornDoor> longhorn;
   std::optional<doors::BootstrapDoor> bootstrap;  // absent without TLS: there is nothing to certify
   std::optional<doors::Front> front;
   std::optional<http::Server> server;

@@ -97,7 +97,7 @@ TEST_F(NodeTable, TheMachineSaysTheSameAndTwiceEqualsOnce) {
   given(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}})");
   const Plan plan = plan_of(*controller_, "n1");
   EXPECT_THAT(writes(plan), ElementsAre("update Node n1/status", "update Node n1/status"));
-  for (const registry::Mutation& write : plan.writes) shelf_.put(*write.what.kind, write.object);
+  apply(plan);
   EXPECT_THAT(writes(plan_of(*controller_, "n1")), IsEmpty());
 }
 

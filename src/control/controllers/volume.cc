@@ -72,9 +72,12 @@ class VolumeController final : public Controller {
   std::string_view name() const override { return "volume"; }
 
   std::vector<Wake> wakes() const override {
-    return {{&kind_of<lh::Volume>(), key_by_name},          {&kind_of<lh::VolumeAttachment>(), key_by_name},
-            {&kind_of<mr::Grant>(), key_by_name},           {&kind_of<lh::Engine>(), key_by_volume_label},
-            {&kind_of<lh::Replica>(), key_by_volume_label}, {&kind_of<lh::Snapshot>(), key_by_volume_label},
+    return {{&kind_of<lh::Volume>(), key_by_name},
+            {&kind_of<lh::VolumeAttachment>(), key_by_name, digest_wish},
+            {&kind_of<mr::Grant>(), key_by_name},
+            {&kind_of<lh::Engine>(), key_by_volume_label},
+            {&kind_of<lh::Replica>(), key_by_volume_label},
+            {&kind_of<lh::Snapshot>(), key_by_volume_label},
             {&kind_of<lh::ShareManager>(), key_by_name}};
   }
 

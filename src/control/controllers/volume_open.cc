@@ -26,15 +26,18 @@ std::string why_it_ended(const lh::Engine& engine) {
   return engine.status.current_state == InstanceState::error ? "the engine failed" : "the engine ended";
 }
 
+bool has_failed(const lh::Replica& replica) {
+  return model::is_condition_true(replica.status.conditions, "Failed");
+}
+
 // Why a member does not run, for people.
 std::string objection_of(const lh::Replica& replica, const NodeLife& node) {
   if (!node.exists) return fmt::format("{}: node {} is unknown", replica.metadata.name, replica.spec.node_id);
   if (!node.ready)
     return fmt::format("{}: node {} is not ready", replica.metadata.name, replica.spec.node_id);
   const model::Condition* failed = model::find_condition(replica.status.conditions, "Failed");
-  const bool says = failed != nullptr && failed->status == model::ConditionStatus::yes;
   return fmt::format("{} on node {}: {}", replica.metadata.name, replica.spec.node_id,
-                     says ? failed->message : "not running yet");
+                     has_failed(replica) ? failed->message : "not running yet");
 }
 
 // The members that an engine may start from, and what is still missing.
@@ -42,6 +45,7 @@ struct Readiness {
   std::map<std::string, std::string> addresses;  // of RW members that run
   std::vector<std::string> awaited;              // RW members on ready nodes that do not run yet
   std::vector<std::string> absent;               // RW members whose node is not ready
+  std::vector<std::string> failing;              // those of the awaited that say what is wrong
 };
 
 Readiness readiness_of(const Family& family) {
@@ -61,6 +65,8 @@ Readiness readiness_of(const Family& family) {
       ready.addresses[name] = fmt::format("{}:{}", replica.status.ip, replica.status.port);
     else if (mode == MemberMode::rw)
       (node.ready ? ready.awaited : ready.absent).push_back(objection_of(replica, node));
+    if (!runs && node.ready && mode == MemberMode::rw && has_failed(replica))
+      ready.failing.push_back(ready.awaited.back());
   }
   return ready;
 }
@@ -145,7 +151,9 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
                                 fmt::format("node {} is not ready", family.volume->spec.node_id));
   if (!ready.awaited.empty() && !waited) {
     family.again_at(limit);
-    return family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas", join(ready.awaited));
+    // Named are those with trouble: a list that shrinks with each start would be a write for each.
+    return family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas",
+                                ready.failing.empty() ? "replicas are being started" : join(ready.failing));
   }
   if (ready.addresses.empty()) {
     family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas", join(ready.absent));

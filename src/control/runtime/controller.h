@@ -17,7 +17,12 @@ namespace moor::control {
 struct Wake {
   const model::KindInfo* kind = nullptr;
   Key (*key)(const Json& object) = nullptr;
+  // Changes that leave this the same wake nobody; null: every change counts.
+  Digest digest = nullptr;
 };
+
+// What is asked of an object, and whether it goes: everything but its status.
+std::uint64_t digest_wish(const Json* object);
 
 class Controller {
  public:

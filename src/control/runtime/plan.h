@@ -62,12 +62,38 @@ struct Plan {
   }
 
  private:
+  // Puts the part as it shall be into `object`; true when it differs from what was there.
+  template <class Part>
+  static bool put_part(const Json& before, std::string_view name, const Part& part, Json& object) {
+    const Json* old = before.find(name);
+    Json& next = object.set(name, old == nullptr ? Json::object() : *old);
+    model::encode_onto(next, part);
+    return old == nullptr ? !next.empty() : !(next == *old);
+  }
   template <class T>
   bool change(const Object<T>& before, const T& after, const char* subresource) {
-    const Json old = without_managed_fields(*before.json);
-    Json object = old;
-    model::encode_onto(object, after);
-    if (object == old) return false;
+    Json object;
+    if constexpr (requires(T one) { one.metadata, one.spec, one.status; }) {
+      // The other half is the registry's to carry over.
+      const bool status = *subresource != '\0';
+      object =
+          status ? name_and_version(*before.json) : Json::object({{"metadata", own_metadata(*before.json)}});
+      bool changed = false;
+      if (status) {
+        changed = put_part(*before.json, "status", after.status, object);
+      } else {
+        const Json old = object;
+        model::encode_onto(*object.find("metadata"), after.metadata);
+        changed = !(object == old);
+        changed = put_part(*before.json, "spec", after.spec, object) || changed;
+      }
+      if (!changed) return false;
+    } else {
+      const Json old = without_managed_fields(*before.json);
+      object = old;
+      model::encode_onto(object, after);
+      if (object == old) return false;
+    }
     writes.push_back({registry::Mutation::Type::update,
                       {&kind_of<T>(), before->metadata.space, before->metadata.name, subresource},
                       std::move(object),

@@ -39,6 +39,20 @@ Key key_by_volume_label(const Json& object) {
           std::string(labels->get_string(model::longhorn::kVolumeLabel).value_or(""))};
 }
 
+std::uint64_t digest_wish(const Json* object) {
+  const Json* metadata = object == nullptr ? nullptr : object->find("metadata");
+  if (metadata == nullptr) return 0;
+  const Json* finalizers = metadata->find("finalizers");
+  const std::uint64_t parts[] = {
+      std::hash<std::string_view>()(metadata->get_string("uid").value_or("")),
+      static_cast<std::uint64_t>(metadata->get_int64("generation").value_or(0)),
+      std::hash<std::string_view>()(metadata->get_string("deletionTimestamp").value_or("")),
+      finalizers == nullptr ? 0 : finalizers->size()};
+  std::uint64_t digest = 1;
+  for (const std::uint64_t part : parts) digest = digest * 1099511628211u + part;
+  return digest | 1;
+}
+
 struct Runtime::Lane {
   Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor)
       : index(index_), controller(std::move(controller_)), queue(executor) {
@@ -123,6 +137,7 @@ void Runtime::notice(const store::Change& change) {
   }
   if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
     for (const auto& [lane, wake] : found->second) {
+      if (wake.digest != nullptr && wake.digest(before.get()) == wake.digest(after.get())) continue;
       for (const JsonPtr& side : {before, after}) {
         if (side == nullptr) continue;
         Key key = wake.key(*side);

@@ -16,6 +16,13 @@ Json own_metadata(const Json& object) {
   return own;
 }
 
+Json name_and_version(const Json& object) {
+  Json metadata = Json::object();
+  for (const std::string_view field : {"name", "namespace", "uid", "resourceVersion"})
+    if (std::string text = registry::metadata_text(object, field); !text.empty()) metadata.set(field, text);
+  return Json::object({{"metadata", std::move(metadata)}});
+}
+
 Json without_managed_fields(const Json& object) {
   Json rest = Json::object();
   for (std::size_t i = 0; i < object.size(); ++i) {

@@ -45,6 +45,8 @@ const model::KindInfo& kind_of() {
 
 // The metadata of an object without what the server keeps for itself.
 Json own_metadata(const Json& object);
+// Just enough of it to name this version of the object.
+Json name_and_version(const Json& object);
 // The object without it: the registry carries it over by itself.
 Json without_managed_fields(const Json& object);
 

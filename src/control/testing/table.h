@@ -56,8 +56,22 @@ class Table : public testing::Test {
         continue;
       }
       Json object = write.object;
+      const JsonPtr before = write.type == registry::Mutation::Type::update
+                                 ? shelf_.find(*write.what.kind, write.what.space, write.what.name)
+                                 : nullptr;
+      if (before != nullptr && write.what.kind->has_status) carry_other_half(*before, write, object);
       if (write.what.kind->namespaced) object["metadata"].set("namespace", write.what.space);
       shelf_.put(*write.what.kind, std::move(object));
+    }
+  }
+  // An update speaks of the status or of the rest, and the registry carries over the other.
+  static void carry_other_half(const Json& before, const registry::Mutation& write, Json& object) {
+    if (write.what.subresource == "status") {
+      Json status = object["status"];
+      object = before;
+      object.set("status", std::move(status));
+    } else if (const Json* status = before.find("status")) {
+      object.set("status", *status);
     }
   }
   // Changes one object by hand: a merge patch of the whole.

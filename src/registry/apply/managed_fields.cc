@@ -150,6 +150,54 @@ FieldSet given_up(const FieldSet& last, const FieldSet& now, const Entries& entr
   return result;
 }
 
+// Whether the place itself is owned, read off the recorded form.
+bool owns(const Json& fields, const FieldPath& path) {
+  const Json* here = &fields;
+  for (const std::string& element : path) {
+    here = here->find(element);
+    if (here == nullptr) return false;
+  }
+  return here->empty() || here->contains(".");
+}
+
+bool is_before(const Json& a, const Json& b) {
+  for (const char* key : {"operation", "time", "manager"}) {
+    const auto left = a.get_string(key).value_or("");
+    const auto right = b.get_string(key).value_or("");
+    if (left != right) return left < right;
+  }
+  return false;
+}
+
+// Most writes change values that their writer has changed before. Then nothing but the time of its entry
+// changes, and no set need be taken apart. False: it is not that simple, and nothing was done.
+bool touch_own_entry(const model::KindInfo& kind, const FieldSet& changed, Json& after,
+                     const Writer& writer) {
+  Json* metadata = after.find("metadata");
+  Json* list = metadata == nullptr ? nullptr : metadata->find("managedFields");
+  if (list == nullptr || !list->is_array()) return false;
+  const std::string version = kind.api_version();
+  std::size_t own = list->size();
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Json& entry = list->at(i);
+    const Json* fields = entry.find("fieldsV1");
+    if (fields == nullptr || !fields->is_object()) return false;
+    const bool mine = entry.get_string("manager") == writer.manager &&
+                      entry.get_string("operation") == "Update" &&
+                      entry.get_string("apiVersion") == version &&
+                      entry.get_string("subresource").value_or("") == writer.subresource;
+    if (mine) own = i;
+    bool fits = true;
+    changed.for_each([&](const FieldPath& path) { fits = fits && owns(*fields, path) == mine; });
+    if (!fits) return false;
+  }
+  if (own == list->size()) return false;
+  list->at(own).set("time", writer.now);
+  for (; own + 1 < list->size() && is_before(list->at(own + 1), list->at(own)); ++own)
+    std::swap(list->at(own), list->at(own + 1));
+  return true;
+}
+
 FieldSet changed_places(const Differences& differences) {
   FieldSet set = differences.added;
   set.add(differences.modified);
@@ -203,18 +251,23 @@ void track_write(const model::KindInfo& kind, const Json* before, Json& after, c
   // A list of one empty entry is how a client asks to forget all ownership.
   const bool reset = sent != nullptr && sent->is_array() && before != nullptr &&
                      (sent->empty() || (sent->size() == 1 && sent->at(0).empty()));
-  Entries entries = before == nullptr || reset ? Entries() : read_entries(*before);
   const Json* kept = before == nullptr ? nullptr : before->find_path({"metadata", "managedFields"});
   Differences differences;
   if (before != nullptr && sent != nullptr && kept != nullptr && *sent == *kept) {
     // The usual case: the same list on both sides is no difference, and nothing need be copied.
     differences = compare(*before, after, *kind.schema);
+    if (!reset && differences.added.empty() && differences.removed.empty()) {
+      FieldSet changed = differences.modified;
+      keep_reachable(kind, writer.subresource, changed);
+      if (changed.empty() || touch_own_entry(kind, changed, after, writer)) return;
+    }
   } else {
     Json old = before == nullptr ? Json::object() : *before;
     if (Json* metadata = old.find("metadata")) metadata->erase("managedFields");
     if (Json* metadata = after.find("metadata")) metadata->erase("managedFields");
     differences = compare(old, after, *kind.schema);
   }
+  Entries entries = before == nullptr || reset ? Entries() : read_entries(*before);
   FieldSet changed = changed_places(differences);
   keep_reachable(kind, writer.subresource, changed);
   for (Entry& entry : entries) {

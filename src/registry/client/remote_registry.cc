@@ -42,16 +42,30 @@ http::Request RemoteRegistry::request(http::Method method, std::string target, c
   return made;
 }
 
-Task<Answer<http::Response>> RemoteRegistry::send(http::Request request) {
+Task<Answer<http::Response>> RemoteRegistry::send(http::Request request, bool urgent) {
   CancelToken never;
+  const bool counted = !urgent && options_.most_at_once > 0;
+  if (counted && under_way_ >= options_.most_at_once) {
+    const Completion<bool> turn(loop_);
+    waiting_.push_back(turn);
+    co_await turn;  // whoever ends hands its place on
+  } else if (counted) {
+    ++under_way_;
+  }
   auto response = co_await client_->send(std::move(request), never, deadline());
+  if (counted && !waiting_.empty()) {
+    waiting_.front().set(true);
+    waiting_.pop_front();
+  } else if (counted) {
+    --under_way_;
+  }
   if (!response) co_return response.error();
   if (response->status >= 300) co_return refusal_from(*response);
   co_return std::move(*response);
 }
 
-Task<Answer<Written>> RemoteRegistry::write(http::Request request) {
-  CO_TRY(const http::Response response, co_await send(std::move(request)));
+Task<Answer<Written>> RemoteRegistry::write(http::Request request, bool urgent) {
+  CO_TRY(const http::Response response, co_await send(std::move(request), urgent));
   CO_TRY(Json object, object_in(response));
   Written written;
   written.object = std::move(object);
@@ -66,7 +80,9 @@ Task<Answer<Written>> RemoteRegistry::create(ResourceName where, Json object, Wr
 }
 
 Task<Answer<Written>> RemoteRegistry::update(ResourceName what, Json object, WriteOptions options) {
-  return write(request(http::Method::put, target_of(what, query_of(options, false)), &object, kJson));
+  // A node's heartbeat does not wait behind its work.
+  const bool urgent = what.kind->plural == "leases";
+  return write(request(http::Method::put, target_of(what, query_of(options, false)), &object, kJson), urgent);
 }
 
 Task<Answer<Written>> RemoteRegistry::patch(ResourceName what, PatchType type, Json patch,

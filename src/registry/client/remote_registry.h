@@ -5,9 +5,11 @@
 // Nothing is retried here: whether a write that got no answer may be repeated only the caller knows.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
+#include "base/completion.h"
 #include "base/loop.h"
 #include "http/client.h"
 #include "registry/registry.h"
@@ -18,6 +20,9 @@ struct RemoteOptions {
   http::ClientOptions client;  // endpoint, CA, client certificate or bearer token
   Duration request_timeout = std::chrono::seconds(30);
   std::string user_agent = "moor";
+  // Requests under way, watches and heartbeats apart; the others wait their turn here. 0: no limit. Without
+  // one, a burst opens a connection per request and is turned away by the server (429).
+  std::size_t most_at_once = 0;
 };
 
 class RemoteRegistry final : public Registry {
@@ -42,12 +47,14 @@ class RemoteRegistry final : public Registry {
   http::Request request(http::Method method, std::string target, const Json* body,
                         std::string_view content_type) const;
   TimePoint deadline() const { return loop_.clock().now() + options_.request_timeout; }
-  Task<Answer<http::Response>> send(http::Request request);
-  Task<Answer<Written>> write(http::Request request);
+  Task<Answer<http::Response>> send(http::Request request, bool urgent = false);
+  Task<Answer<Written>> write(http::Request request, bool urgent = false);
 
   Loop& loop_;
   RemoteOptions options_;
   std::unique_ptr<http::Client> client_;
+  std::size_t under_way_ = 0;
+  std::deque<Completion<bool>> waiting_;
 };
 
 // The stream of an open watch as a Watcher.
