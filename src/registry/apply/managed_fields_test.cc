@@ -413,8 +413,9 @@ TEST(ManagedFields, TheShortWayRecordsWhatTheLongWayDoes) {
       const Json* short_way = carried.find_path({"metadata", "managedFields"});
       const Json* long_way = bare.find_path({"metadata", "managedFields"});
       ASSERT_EQ(short_way == nullptr, long_way == nullptr) << "seed " << seed << " step " << step;
-      if (short_way != nullptr)
+      if (short_way != nullptr) {
         ASSERT_EQ(moor::to_text(*short_way), moor::to_text(*long_way)) << "seed " << seed << " step " << step;
+      }
       object = std::move(carried);
     }
   }
