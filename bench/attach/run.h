@@ -3,6 +3,7 @@
 // back → the volume is detached.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct RunOptions {
   std::vector<std::string> volumes;
   int nodes = 3;
   bool read_device = true;  // hollow agents have none
+  // Called when the watches stand and the first request is about to go out.
+  std::function<void()> begin = {};
 };
 
 struct Times {
