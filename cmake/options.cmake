@@ -7,6 +7,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 set(MOOR_SANITIZE "" CACHE STRING "address or thread; empty for none")
 option(MOOR_COVERAGE "Instrument for gcov" OFF)
+option(MOOR_PLANTS "Build with the planted mistakes of base/plants.def (for tools/mutants)" OFF)
 option(MOOR_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
@@ -30,6 +31,10 @@ endif()
 if(MOOR_COVERAGE)
   add_compile_options(--coverage)
   add_link_options(--coverage)
+endif()
+
+if(MOOR_PLANTS)
+  add_compile_definitions(MOOR_PLANTS)
 endif()
 
 # Paths of the build machine do not belong into binaries or logs.

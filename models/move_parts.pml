@@ -26,7 +26,7 @@ inline ghost_serve(s, keeps) {
   /* A session never goes on over what the other side has written since it began. */
   if
   :: keeps ->
-    for (i : 1 .. NW) {
+    for (i : 0 .. NW) {
       assert(i < base[s] || !(by[1 - s] & (1 << i)) || !(exm[x] & (1 << i)))
     }
   :: else

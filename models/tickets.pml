@@ -271,7 +271,7 @@ inline attachment_write() {
 #define MUST_CLOSE (state == DETACHING || (state == ATTACHED && (N != cur || !N)) || (state == ATTACHING && (!N || cur)) || (state == DETACHED && (ga || cur)))
 
 inline grant_epoch(n) {
-  gep = gep + 1; ga = n; gae = gep; gai = inc[n]; en = n; des = RUN; est = 0; ese = 0;
+  gep = gep + 1; ga = n; gae = gep; gai = inc[n]; en = n; des = RUN;
   printf("VC: epoch %d for node %d\n", gae, n);
   assert(gep < 15)
 }

@@ -82,19 +82,16 @@ Task<Result<void>> measure(RunEnv env, const Cluster* cluster, Case which, Repor
   RunOptions options{names, which.nodes, !which.hollow};
   for (int round = 0; round < which.rounds; ++round) {
     Times times;
-    Result<Cpu> began = Cpu{};
-    options.begin = [&began, cluster] { began = cpu_now(*cluster); };
+    CO_TRY(const Cpu before, cpu_now(*cluster));
     CO_TRY_VOID(co_await attach_all(env, options, &times));
-    CO_TRY(const Cpu before, began);
-    CO_TRY(const Cpu attached, cpu_now(*cluster));
+    CO_TRY(const Cpu between, cpu_now(*cluster));
     CO_TRY_VOID(co_await detach_all(env, options, &times));
-    CO_TRY(const Cpu between, began);
     CO_TRY(const Cpu after, cpu_now(*cluster));
     const auto each = [&](Duration all) { return seconds(all) * 1000 / which.volumes; };
-    figures->server_attach.push_back(each(attached.server - before.server));
+    figures->server_attach.push_back(each(between.server - before.server));
     figures->server_detach.push_back(each(after.server - between.server));
-    figures->agents_attach.push_back(each(attached.agents - before.agents));
-    figures->client_attach.push_back(each(attached.client - before.client));
+    figures->agents_attach.push_back(each(between.agents - before.agents));
+    figures->client_attach.push_back(each(between.client - before.client));
     figures->satisfied.add_all(times.satisfied);
     figures->usable.add_all(times.usable);
     figures->detached.add_all(times.detached);

@@ -137,6 +137,7 @@ class Attaching {
   }
 
   Task<Result<void>> run(Times& times) {
+    const TimePoint begin = env_.loop.clock().now();
     std::function<bool()> holds = [this] { return look(); };
     std::function<Task<Result<void>>()> work = [this] { return ask_all(); };
     CO_TRY_VOID(co_await watching_.until(std::move(holds), std::move(work), "every volume to be attached"));
@@ -144,7 +145,7 @@ class Attaching {
     for (const auto& [volume, track] : tracks_) {
       times.satisfied.push_back(*track.satisfied - track.asked);
       times.usable.push_back(*track.usable - track.asked);
-      times.attach_span = std::max(times.attach_span, *track.usable - begin_);
+      times.attach_span = std::max(times.attach_span, *track.usable - begin);
     }
     co_return Result<void>();
   }
@@ -157,8 +158,6 @@ class Attaching {
   }
 
   Task<Result<void>> ask_all() {
-    begin_ = env_.loop.clock().now();
-    if (options_.begin) options_.begin();
     Jobs jobs;
     int number = 0;
     for (const std::string& volume : options_.volumes) {
@@ -208,7 +207,6 @@ class Attaching {
 
   RunEnv env_;
   const RunOptions& options_;
-  TimePoint begin_{};
   std::map<std::string, Track> tracks_;
   Watching<lh::VolumeAttachment, lh::Engine> watching_;
   TaskGroup readers_{env_.loop};
@@ -219,12 +217,13 @@ class Detaching {
   Detaching(RunEnv env, const RunOptions& options) : env_(env), options_(options), watching_(env) {}
 
   Task<Result<void>> run(Times& times) {
+    const TimePoint begin = env_.loop.clock().now();
     std::function<bool()> holds = [this] { return look(); };
     std::function<Task<Result<void>>()> work = [this] { return ask_all(); };
     CO_TRY_VOID(co_await watching_.until(std::move(holds), std::move(work), "every volume to be detached"));
     for (const auto& [volume, when] : detached_) {
       times.detached.push_back(when - asked_.at(volume));
-      times.detach_span = std::max(times.detach_span, when - begin_);
+      times.detach_span = std::max(times.detach_span, when - begin);
     }
     co_return Result<void>();
   }
@@ -235,8 +234,6 @@ class Detaching {
     co_return co_await write_ticket(env_, volume, Json());
   }
   Task<Result<void>> ask_all() {
-    begin_ = env_.loop.clock().now();
-    if (options_.begin) options_.begin();
     Jobs jobs;
     for (const std::string& volume : options_.volumes) jobs.push_back([this, volume] { return ask(volume); });
     co_return co_await run_all(env_.loop, std::move(jobs));
@@ -256,7 +253,6 @@ class Detaching {
 
   RunEnv env_;
   const RunOptions& options_;
-  TimePoint begin_{};
   std::map<std::string, TimePoint> asked_;
   std::map<std::string, TimePoint> detached_;
   Watching<lh::Volume> watching_;

@@ -3,7 +3,6 @@
 // back → the volume is detached.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,8 +18,6 @@ struct RunOptions {
   std::vector<std::string> volumes;
   int nodes = 3;
   bool read_device = true;  // hollow agents have none
-  // Called when the watches stand and the first request is about to go out.
-  std::function<void()> begin = {};
 };
 
 struct Times {

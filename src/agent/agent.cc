@@ -4,6 +4,7 @@
 
 #include "agent/core/names.h"
 #include "base/log.h"
+#include "base/plant.h"
 #include "registry/prepare.h"
 
 namespace moor::agent {
@@ -163,7 +164,7 @@ Task<Result<void>> Agent::work(TaskGroup& group, std::function<void()> ready) {
   for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get()})
     group.spawn(informer->run(group.token()));
   for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get()})
-    CO_TRY_VOID(co_await informer->wait_synced(group.token()));
+    if (!MOOR_PLANT("agent-acts-before-list")) CO_TRY_VOID(co_await informer->wait_synced(group.token()));
   for (FoundProcess& one : found) adopt(std::move(one));
   listening_ = true;
   engines_->for_each([this](const Informer::Object& object) {

@@ -1,5 +1,7 @@
 #include "agent/child.h"
 
+#include <utility>
+
 #include "base/log.h"
 
 namespace moor::agent {
@@ -13,8 +15,12 @@ constexpr int kMostAsked = 16;
 
 Task<Result<void>> Child::start(std::vector<std::string> arguments, Json record) {
   ProcessSpec spec{key_, std::move(arguments), std::move(record)};
+  ProcessFacts before = std::exchange(facts_, {State::starting, false, ""});
   auto started = co_await host_.start(std::move(spec));
-  if (!started) co_return started.error();
+  if (!started) {
+    facts_ = std::move(before);
+    co_return started.error();
+  }
   found_at_.reset();
   begin(*std::move(started));
   co_return Result<void>();

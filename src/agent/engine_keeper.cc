@@ -8,6 +8,7 @@
 
 #include "agent/core/names.h"
 #include "base/log.h"
+#include "base/plant.h"
 #include "model/names.h"
 #include "registry/prepare.h"
 
@@ -83,7 +84,7 @@ void EngineKeeper::adopt(FoundProcess found) {
   }
   if (found.key == key_) {
     facts_.epoch = found.record.get_int64("epoch").value_or(0);
-    if (found.process != nullptr) {
+    if (found.process != nullptr && !MOOR_PLANT("agent-adopt-forgets")) {
       log_info("adopts an engine",
                {{"engine", name_}, {"epoch", facts_.epoch}, {"pid", found.process->pid()}});
       child_.adopt(std::move(found.process));
@@ -241,7 +242,8 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
   if (!model::is_dns1123_subdomain(volume_))
     co_return make_error(Errc::invalid, fmt::format("\"{}\" is no name of a volume", volume_));
   CO_TRY(const Grant grant, co_await read_grant());
-  if (!is_holder(grant.spec.active, env_.self, engine.metadata.name, epoch))
+  if (!is_holder(grant.spec.active, env_.self, engine.metadata.name, epoch) &&
+      !(MOOR_PLANT("agent-start-unread") && grant.spec.active))
     co_return make_error(Errc::conflict, "the Grant names another by now");
   const auto token = co_await read_volume_token(env_.registry, space_, volume_);
   if (!token) {
@@ -264,11 +266,11 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
                               {"name", name_},
                               {"uid", uid_},
                               {"volume", volume_},
-                              {"epoch", epoch},
+                              {"epoch", MOOR_PLANT("agent-epoch-not-recorded") ? 0 : epoch},
                               {"incarnation", env_.self.incarnation}});
   // From here on this epoch counts as used, whatever comes of it (S3).
   facts_.epoch = epoch;
-  facts_.process = {};
+  facts_.process = {ProcessFacts::State::starting, false, ""};
   facts_.report.reset();
   facts_.drain_asked = facts_.told_superseded = false;
   auto started = co_await child_.start(std::move(words), std::move(record));

@@ -2,6 +2,7 @@
 // status.
 #include "agent/engine_keeper.h"
 #include "base/log.h"
+#include "base/plant.h"
 
 namespace moor::agent {
 
@@ -43,7 +44,7 @@ Task<Result<bool>> EngineKeeper::answer(Proposal proposal) {
   MembershipDecision decision = decide_membership(grant, env_.self, name_, proposal);
   Json words = Json::object({{"generation", proposal.generation}});
   std::string op = "member.confirm";
-  if (decision.verdict == Verdict::commit) {
+  if (decision.verdict == Verdict::commit && !MOOR_PLANT("agent-confirms-before-commit")) {
     Json after = *json;
     model::encode_onto(after, decision.grant);
     registry::WriteOptions options;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
 #include "base/units.h"
 
 namespace moor::attach {
@@ -82,7 +83,8 @@ std::optional<Blocker> limit_blocker(const Book& book, const std::string& node) 
   const auto found = book.nodes.find(node);
   if (found == book.nodes.end() || book.volume.spec.node_id == node) return std::nullopt;
   const std::int64_t limit = found->second.attach_limit.value_or(book.settings.node_attach_limit());
-  if (limit <= 0 || found->second.attachments < limit) return std::nullopt;
+  if (limit <= 0 || found->second.attachments < limit + (MOOR_PLANT("attach-limit-off-by-one") ? 1 : 0))
+    return std::nullopt;
   return Blocker{.type = BlockerType::node_attach_limit,
                  .message = fmt::format("node {} has {} volumes attached and its limit is {}", node,
                                         found->second.attachments, limit),

@@ -8,6 +8,7 @@
 #include "attach/moves.h"
 #include "attach/roster.h"
 #include "attach/statuses.h"
+#include "base/plant.h"
 
 namespace moor::attach {
 
@@ -76,16 +77,19 @@ void review(const Book& book, const Roster& roster, Decision& decision) {
   const std::string& node = volume.spec.node_id;
   if (volume.metadata.is_being_deleted())
     return detach(book, decision, "Detaching", "the volume is being deleted");
-  if (volume.status.robustness == Robustness::faulted)
+  if (volume.status.robustness == Robustness::faulted && !MOOR_PLANT("attach-faulted-stays"))
     return detach(book, decision, "Detaching", "the volume is faulted", true);
   if (is_moving(volume)) return;
   if (holders_on(book, roster, node, volume.spec.disable_frontend).empty())
     return detach(book, decision, "Detaching", "no ticket asks for it there as it is attached");
-  if (all_here_yield(book, roster))
-    if (const AttachmentTicket* workload = best_elsewhere(book, roster, true))
-      return detach(book, decision, "Interrupted",
-                    fmt::format("ticket {} wants it on node {}, and the work here can be done later",
-                                ticket_name(*workload), workload->node_id));
+  if (all_here_yield(book, roster) || MOOR_PLANT("attach-priority-preempts"))
+    if (const AttachmentTicket* workload =
+            best_elsewhere(book, roster, !MOOR_PLANT("attach-maintenance-preempts")))
+      return MOOR_PLANT("attach-moves-directly")
+                 ? void(decision.volume.node_id = workload->node_id)
+                 : detach(book, decision, "Interrupted",
+                          fmt::format("ticket {} wants it on node {}, and the work here can be done later",
+                                      ticket_name(*workload), workload->node_id));
   // Not a pre-emption: nobody has the volume yet, and this node cannot take it.
   if (was_never_attached_here(volume) && !node_blockers(book, node).empty())
     if (const AttachmentTicket* other = best_elsewhere(book, roster, false))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/plant.h"
 #include "model/codec.h"
 
 namespace moor::attach {
@@ -24,7 +25,7 @@ Result<GrantHolder> next_holder(GrantSpec& grant, const EngineStart& start) {
     return make_error(Errc::invalid, "a start names its engine and its node");
   if (grant.epoch == std::numeric_limits<std::int64_t>::max())
     return make_error(Errc::exhausted, fmt::format("volume {} has used every epoch", grant.volume));
-  ++grant.epoch;
+  if (grant.epoch == 0 || !MOOR_PLANT("attach-epoch-reused")) ++grant.epoch;
   return GrantHolder{
       .epoch = grant.epoch, .engine = start.engine, .node = start.node, .incarnation = start.incarnation};
 }
@@ -200,7 +201,7 @@ void record_proof(GrantSpec& grant, ReleaseProof proof) {
 
 std::optional<ReleaseProof> incarnation_proof(const GrantHolder& holder, std::int64_t incarnation_now,
                                               model::Time now) {
-  if (incarnation_now <= holder.incarnation) return std::nullopt;
+  if (incarnation_now <= holder.incarnation && !MOOR_PLANT("attach-same-life-ended")) return std::nullopt;
   return ReleaseProof{.type = ProofType::incarnation_ended,
                       .holder = holder,
                       .at = model::MicroTime{now},

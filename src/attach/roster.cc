@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
+
 namespace moor::attach {
 
 namespace {
@@ -16,7 +18,8 @@ Time arrival_of(const AttachmentTicket& ticket) {
 std::string retirement_reason(const Book& book, const AttachmentTicket& ticket) {
   if (ticket.owner) {
     const auto owner = book.owners.find(owner_key(*ticket.owner));
-    if (owner != book.owners.end() && owner->second == OwnerState::gone)
+    if (owner != book.owners.end() && owner->second == OwnerState::gone &&
+        !MOOR_PLANT("attach-dead-owner-kept"))
       return fmt::format("its owner, {} {}, is gone", ticket.owner->kind, ticket.owner->name);
   }
   if (const auto expiry = expiry_of(ticket, book.settings);
@@ -71,7 +74,8 @@ const AttachmentTicket* leading_reservation(const Book& book, const Roster& rost
 // A reservation keeps others away but takes nothing from those who had the volume before it came.
 bool is_kept_away(const Book& book, const Standing& standing, const AttachmentTicket& lead) {
   const AttachmentTicket& ticket = *standing.ticket;
-  if (&ticket == &lead || owner_key(ticket) == owner_key(lead)) return false;
+  if (MOOR_PLANT("attach-reservation-ignored") || &ticket == &lead || owner_key(ticket) == owner_key(lead))
+    return false;
   if (!is_on_current_node(book, standing)) return true;
   // Without a word of who had it first, the order of arrival tells.
   return !was_satisfied(book, ticket) && (was_satisfied(book, lead) || arrival_of(ticket) > arrival_of(lead));
@@ -95,7 +99,8 @@ Roster call_roll(const Book& book) {
       continue;
     }
     const auto expiry = expiry_of(ticket, book.settings);
-    Standing standing{.ticket = &ticket, .expired = expiry && book.now >= *expiry};
+    Standing standing{.ticket = &ticket,
+                      .expired = expiry && book.now >= *expiry && !MOOR_PLANT("attach-expired-counts")};
     standing.chooses =
         !standing.expired && !is_reservation(ticket) && !is_served_by_share(ticket, book.volume);
     roster.standings.emplace(id, standing);
@@ -104,7 +109,10 @@ Roster call_roll(const Book& book) {
   roster.lead = leading_reservation(book, roster);
   if (roster.lead != nullptr)
     for (auto& [id, standing] : roster.standings)
-      standing.reserved_out = !standing.expired && is_kept_away(book, standing, *roster.lead);
+      standing.reserved_out =
+          !standing.expired &&
+          (is_kept_away(book, standing, *roster.lead) ||
+           (MOOR_PLANT("attach-reservation-blocks-owner") && standing.ticket != roster.lead));
   return roster;
 }
 

@@ -6,6 +6,7 @@
 #include "attach/decide.h"
 #include "attach/moves.h"
 #include "base/assert.h"
+#include "base/plant.h"
 
 namespace moor::attach {
 
@@ -27,6 +28,7 @@ void add(Blockers& to, Blockers more) {
 bool is_where_wanted(const Book& book) {
   const Volume& volume = book.volume;
   const std::string& node = volume.spec.node_id;
+  if (MOOR_PLANT("attach-satisfied-early") && !node.empty()) return true;
   if (node.empty() || volume.status.state != VolumeState::attached || volume.status.current_node_id != node)
     return false;
   if (book.engine.exhausted || !book.engine.operator_needed.empty()) return false;
@@ -105,9 +107,11 @@ class Judge {
   Blockers judge_here(const Standing& standing) const {
     const AttachmentTicket& ticket = *standing.ticket;
     if (standing.reserved_out) return {reserved_by(*roster_.lead)};
-    if (!is_compatible(ticket, book_.volume.spec.disable_frontend))
+    if (!is_compatible(ticket, book_.volume.spec.disable_frontend) &&
+        !MOOR_PLANT("attach-incompatible-shared"))
       return {incompatible(book_, ticket, holders_)};
-    if (single_owner_ != nullptr && is_workload(ticket) && owner_key(ticket) != owner_key(*single_owner_))
+    if (single_owner_ != nullptr && !MOOR_PLANT("attach-two-owners") && is_workload(ticket) &&
+        owner_key(ticket) != owner_key(*single_owner_))
       return {single_owner(book_.volume, *single_owner_)};
     if (attached_) return {};
     Blockers blockers = node_blockers(book_, ticket.node_id);
@@ -163,6 +167,7 @@ std::map<std::string, AttachmentTicketStatus> ticket_statuses(const Book& book, 
     const auto found = before.find(id);
     const AttachmentTicketStatus* old = found == before.end() ? nullptr : &found->second;
     AttachmentTicketStatus status{.id = id, .generation = standing.ticket->generation};
+    if (MOOR_PLANT("attach-old-generation") && old != nullptr) status.generation = old->generation;
     status.blockers = judge.judge(standing);
     status.satisfied = status.blockers.empty();
     MOOR_ASSERT(!status.satisfied || is_reservation(*standing.ticket) || judge.is_attached(),

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 namespace moor::attach {
 
@@ -160,12 +161,13 @@ Step next_step(const Position& position, const Progress& progress) {
     step.state = S::detaching;
   }
   step_migration(position, progress, step);
-  if (row.action == A::open && row.next_when_done == S::attached && progress.opened) {
+  if (row.action == A::open && row.next_when_done == S::attached &&
+      (progress.opened || MOOR_PLANT("attach-attached-early"))) {
     step.state = S::attached;
     step.current_node_id = position.node_id;
   }
-  if (row.action == A::close && row.next_when_done == S::detached && progress.stopped &&
-      step.current_migration_node_id.empty()) {
+  if (row.action == A::close && row.next_when_done == S::detached &&
+      (progress.stopped || MOOR_PLANT("attach-cleared-early")) && step.current_migration_node_id.empty()) {
     step.state = S::detached;
     step.current_node_id.clear();
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
+
 namespace moor::attach {
 
 namespace attacher = model::longhorn::attacher;
@@ -56,14 +58,16 @@ std::strong_ordering compare_tickets(const AttachmentTicket& left, const Attachm
                                      TieBreak tie_break) {
   const int left_priority = ticket_type(left.type).priority;
   const int right_priority = ticket_type(right.type).priority;
-  if (left_priority != right_priority) return right_priority <=> left_priority;
+  if (left_priority != right_priority && !MOOR_PLANT("attach-priority-ignored"))
+    return right_priority <=> left_priority;
   if (tie_break == TieBreak::arrival) {
     // Tickets from before arrivals were recorded are the oldest.
     const Time left_arrival = left.requested_at ? left.requested_at->at : Time::min();
     const Time right_arrival = right.requested_at ? right.requested_at->at : Time::min();
     if (left_arrival != right_arrival) return left_arrival <=> right_arrival;
   } else if (left.id.size() != right.id.size()) {
-    return left.id.size() <=> right.id.size();
+    return MOOR_PLANT("attach-longer-id-first") ? right.id.size() <=> left.id.size()
+                                                : left.id.size() <=> right.id.size();
   }
   return left.id <=> right.id;
 }

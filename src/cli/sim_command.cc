@@ -4,9 +4,13 @@
 
 #include <charconv>
 #include <fstream>
+#include <iterator>
 
 #include "base/log.h"
+#include "base/plants.h"
 #include "sim/runner.h"
+#include "sim/scenario/run.h"
+#include "sim/sweep.h"
 
 namespace moor::cli {
 namespace {
@@ -21,9 +25,15 @@ struct SimWords {
   bool no_swarm = false;
   bool trace = false;
   std::string html;
+  std::vector<std::string> scenarios;
+  bool seed_given = false;
   std::uint32_t jobs = 1;
   bool each = false;
   std::string log_level = "off";
+  std::string plant;
+  bool sweep = false;
+  std::uint64_t stride = 1;
+  std::uint64_t points = 0;
 };
 
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(const std::string& text) {
@@ -72,6 +82,59 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
   return outcome.violation ? 1 : 0;
 }
 
+// One after the other; the last line has the counts of all.
+int run_scenarios(const SimWords& words, const Streams& streams) {
+  sim::RunResult result;
+  for (const std::string& file : words.scenarios) {
+    std::ifstream stream(file);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    if (!stream) {
+      streams.err(fmt::format("moor sim: cannot read {}\n", file));
+      return static_cast<int>(ExitCode::usage);
+    }
+    const auto scenario = sim::parse_scenario(text, file);
+    if (!scenario) {
+      streams.err(fmt::format("moor sim: {}\n", scenario.error().message));
+      return static_cast<int>(ExitCode::usage);
+    }
+    sim::ScenarioOptions options;
+    if (words.seed_given) options.seed = words.seed;
+    options.keep_trace = !words.html.empty();
+    if (words.trace) options.on_trace = [&streams](const std::string& line) { streams.out(line + "\n"); };
+    const sim::ScenarioOutcome one = sim::run_scenario(*scenario, options);
+    if (!words.html.empty()) std::ofstream(words.html) << sim::timeline_page(one.outcome);
+    ++result.seeds;
+    result.counts.add(one.outcome.counts);
+    result.hash = result.hash * 0x9e3779b97f4a7c15ull + one.outcome.hash;
+    if (!one.failure) {
+      if (words.each) streams.out(fmt::format("{}: {}\n", file, scenario->title));
+      continue;
+    }
+    ++result.failures;
+    streams.err(fmt::format("FAILED {}: {}\n{}\n  again: moor sim --scenario {} --seed {} --trace\n", file,
+                            scenario->title, *one.failure, file, one.outcome.seed));
+  }
+  streams.out(sim::summary(result) + "\n");
+  return result.failures == 0 ? 0 : 1;
+}
+
+int run_sweep(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
+  sim::SweepOptions sweep;
+  sweep.world = sim::options_of(options, words.seed);
+  if (words.hours > 0) sweep.world.faults = options.world.faults;
+  sweep.stride = std::max<std::uint64_t>(1, words.stride);
+  sweep.most = words.points;
+  const sim::SweepResult result = sim::sweep(sweep, [&](const sim::SweepRun& run) {
+    if (!run.failure.empty()) streams.err(fmt::format("seed {}: {}\n", words.seed, sim::describe(run)));
+  });
+  if (!result.baseline.empty())
+    streams.err(
+        fmt::format("seed {} fails without any crash of the sweep: {}\n", words.seed, result.baseline));
+  streams.out(fmt::format("seed {}: {} crash points, {} runs, {} failures\n", words.seed, result.points,
+                          result.runs, result.failed.size()));
+  return result.failed.empty() && result.baseline.empty() ? 0 : 1;
+}
+
 int run_sim(const SimWords& words, const Streams& streams) {
   const auto level = parse_log_level(words.log_level);
   if (!level) {
@@ -79,7 +142,13 @@ int run_sim(const SimWords& words, const Streams& streams) {
     return static_cast<int>(ExitCode::usage);
   }
   configure_log(*level, LogFormat::text);
+  if (!words.scenarios.empty()) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
+  if (const auto selected = plant::select(words.plant); !selected) {
+    streams.err(fmt::format("moor sim: {}\n", selected.error().message));
+    return static_cast<int>(ExitCode::usage);
+  }
+  if (words.sweep) return run_sweep(options, words, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
   if (!range) {
@@ -104,13 +173,18 @@ void add_sim(CLI::App& app, CommandLine& line) {
       "Examples:\n"
       "  moor sim --seeds 1..1000 --jobs 2\n"
       "  moor sim --seed 7 --trace\n"
+      "  moor sim --scenario tests/scenarios/*.scn\n"
       "  moor sim --seed 7 --nodes 10 --volumes 100 --servers 3 --hours 1 --html run.html\n"
       "Each seed chooses its cluster and its faults unless you say how many nodes, volumes or servers. The\n"
       "same seed gives the same hash on every machine. A failure prints the rule that was broken and the\n"
       "command that replays it; the last line has the counts. Exit codes: 0 all rules held, 1 one did "
       "not.\n");
   const auto words = std::make_shared<SimWords>();  // shared by the options and the run after parsing
-  command.add_option("--seed", words->seed, "One seed")->default_val(1);
+  command.add_option("--seed", words->seed, "One seed")->default_val(1)->each([words](const std::string&) {
+    words->seed_given = true;
+  });
+  command.add_option("--scenario", words->scenarios,
+                     "Stories as text (tests/scenarios), each in a cluster of its own");
   command.add_option("--seeds", words->seeds, "Many: A..B");
   command.add_option("--hours", words->hours, "How long faults go on, in hours of the simulated clock");
   command.add_option("--nodes", words->nodes, "How many nodes");
@@ -123,6 +197,13 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--log-level", words->log_level, "What the product logs: off, error, warn, info, debug")
       ->capture_default_str();
   command.add_flag("--each", words->each, "Print the hash of every seed");
+  command.add_option("--plant", words->plant,
+                     "Make one planted mistake (builds with MOOR_PLANTS only; base/plants.def)");
+  command.add_flag("--sweep", words->sweep,
+                   "Crash before and after every durable write and external call of the seed");
+  command.add_option("--stride", words->stride, "With --sweep: every so many points")->capture_default_str();
+  command.add_option("--points", words->points, "With --sweep: points at most; 0: all")
+      ->capture_default_str();
   command.callback(
       [words, &line] { line.local = [words](const Streams& streams) { return run_sim(*words, streams); }; });
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/plant.h"
 #include "registry/keys.h"
 #include "registry/local_registry_inside.h"
 #include "registry/prepare.h"
@@ -91,6 +92,9 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
     for (store::Write& write : staged.part.writes) {
       if (!keys.insert(write.key).second)
         co_return refuse_bad_request(fmt::format("\"{}\" is written twice in one transaction", write.key));
+      if (MOOR_PLANT("registry-transaction-half") && mutations.size() > 1 &&
+          objects.size() + 1 == mutations.size())
+        continue;
       whole.writes.push_back(std::move(write));
       written.push_back(objects.size());
     }

@@ -76,6 +76,7 @@ class Cluster final : public Reality {
   void close_client(const Wish& wish);
   void ask_checkers();
   std::vector<std::shared_ptr<BlockProcess>> living() const;
+  std::vector<std::shared_ptr<BlockProcess>> targets_of(const Fault& fault);
   void cut(MachineId machine, const Fault& fault);
   void later(Duration after, std::function<void()> work);
 

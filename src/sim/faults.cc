@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <set>
 
 #include "sim/cluster.h"
 
@@ -23,12 +24,29 @@ void Cluster::cut(MachineId machine, const Fault& fault) {
   later(fault.lasts, [this, machine, out, in] { context.network.join_all(machine, out, in); });
 }
 
+// Those that the fault names, or the one that its number chooses.
+std::vector<std::shared_ptr<BlockProcess>> Cluster::targets_of(const Fault& fault) {
+  const auto processes = living();
+  if (processes.empty()) return {};
+  if (fault.process.empty()) return {processes[fault.target % processes.size()]};
+  std::set<std::pair<std::string, int>> wanted;  // node, pid
+  const auto note = [&](std::string_view kind, const std::string& name, const std::string& node, int pid) {
+    const std::string whole = fmt::format("{} {}", kind, name);
+    if (whole == fault.process || whole.starts_with(fault.process + "-")) wanted.emplace(node, pid);
+  };
+  for (const EngineSight& one : engines()) note("engine", one.volume, one.node, one.pid);
+  for (const DeviceSight& one : devices()) note("device", one.volume, one.node, one.pid);
+  for (const ReplicaSight& one : replicas()) note("replica", one.name, one.node, one.pid);
+  std::vector<std::shared_ptr<BlockProcess>> found;
+  for (const auto& process : processes)
+    if (wanted.contains({process->machine().name(), process->pid()})) found.push_back(process);
+  return found;
+}
+
 void Cluster::inject(
     const Fault& fault) {  // tidy: one switch over all faults reads better than twenty helpers
   Machine& node = *machines[fault.target % machines.size()];
   Server& server = *machines_of_servers[fault.target % machines_of_servers.size()];
-  const auto processes = living();
-  const auto process = processes.empty() ? nullptr : processes[fault.target % processes.size()];
   Weather& weather = context.network.weather(node.id());
   context.trace("world", "fault",
                 fmt::format("{} {} (node {}, server {}) for {:.1f} s, {}", to_string(fault.kind),
@@ -57,13 +75,15 @@ void Cluster::inject(
       node.pause_agent();
       return later(fault.lasts, [&node] { node.resume_agent(); });
     case FaultKind::kill_process:
-      if (process != nullptr) process->kill(SIGKILL);
+      for (const auto& process : targets_of(fault)) process->kill(SIGKILL);
       return;
     case FaultKind::pause_process:
-      if (process == nullptr) return;
-      ++context.counts.pauses;
-      process->pause();
-      return later(fault.lasts, [process] { process->resume(); });
+      for (const auto& process : targets_of(fault)) {
+        ++context.counts.pauses;
+        process->pause();
+        later(fault.lasts, [process] { process->resume(); });
+      }
+      return;
     case FaultKind::power_node:
       for (auto& [ticket, client] : clients_)
         if (&client->machine() == &node) client->die();
@@ -106,6 +126,13 @@ void Cluster::inject(
         directory.disk->set_capacity(directory.disk->used_bytes());
       return later(fault.lasts, [&node] { node.reset_disks(); });
     case FaultKind::failing_sync:
+      if (!fault.process.empty()) {
+        for (const auto& machine : machines)
+          for (auto& [path, directory] : machine->directories)
+            if (path.ends_with(fault.process.substr(fault.process.rfind("-r-"))))
+              directory.disk->fail_syncs_of("v");
+        return;
+      }
       if (node.directories.empty()) return;
       std::next(node.directories.begin(), static_cast<std::ptrdiff_t>(fault.target % node.directories.size()))
           ->second.disk->fail_syncs_of("v");

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "model/longhorn/setting.h"
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
+#include "model/time.h"
 
 namespace moor::sim {
 
@@ -47,28 +49,83 @@ People::~People() {
 void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
   const std::string volume = volume_name(wish.volume);
   switch (wish.kind) {
-    case WishKind::create_volume: return group_.spawn(create(volume, volume_bytes, wish.replicas));
+    case WishKind::create_volume: return group_.spawn(create(wish, volume_bytes));
     case WishKind::delete_volume: return group_.spawn(remove(volume));
-    case WishKind::attach:
-      return group_.spawn(patch(volume, wish.ticket,
-                                Json::object({{"id", wish.ticket},
-                                              {"type", wish.type.empty() ? "csi-attacher" : wish.type},
-                                              {"nodeID", fmt::format("node-{}", wish.node)}})));
+    case WishKind::attach: return group_.spawn(patch(volume, wish.ticket, ticket_of(wish)));
+    case WishKind::retarget:
+      return group_.spawn(
+          patch(volume, wish.ticket, Json::object({{"nodeID", fmt::format("node-{}", wish.node)}})));
+    case WishKind::set_parameter: {
+      Json parameters = Json::object();
+      for (const auto& [name, value] : wish.parameters) parameters.set(name, Json(value));
+      return group_.spawn(patch(volume, wish.ticket, Json::object({{"parameters", std::move(parameters)}})));
+    }
+    case WishKind::set_setting: return group_.spawn(set(wish.ticket, wish.type));
     case WishKind::detach: return group_.spawn(patch(volume, wish.ticket, std::nullopt));
     case WishKind::open_client:
     case WishKind::close_client: return;
   }
 }
 
-Task<Result<void>> People::create(std::string volume, std::uint64_t bytes, std::uint32_t replicas) {
+Json People::ticket_of(const Wish& wish) const {
+  Json ticket = Json::object({{"id", wish.ticket},
+                              {"type", wish.type.empty() ? "csi-attacher" : wish.type},
+                              {"nodeID", wish.node == 0 ? "" : fmt::format("node-{}", wish.node)}});
+  if (!wish.parameters.empty()) {
+    Json parameters = Json::object();
+    for (const auto& [name, value] : wish.parameters) parameters.set(name, Json(value));
+    ticket.set("parameters", std::move(parameters));
+  }
+  // A kind that is not ours: nobody here knows whether it lives, so it does.
+  if (!wish.owner.empty())
+    ticket.set("owner", Json::object({{"apiVersion", "example.org/v1"},
+                                      {"kind", "Workload"},
+                                      {"namespace", "default"},
+                                      {"name", wish.owner}}));
+  if (wish.expires > Duration{0}) {
+    const auto lapses = process_.clock().wall().since_epoch +
+                        std::chrono::duration_cast<std::chrono::microseconds>(wish.expires);
+    ticket.set("expiresAt", Json(model::format_rfc3339(model::Time(lapses))));
+  }
+  return ticket;
+}
+
+Task<Result<void>> People::create(Wish wish, std::uint64_t bytes) {
+  const CancelToken token = group_.token();
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    Json spec = Json::object({{"size", std::to_string(bytes)},
+                              {"numberOfReplicas", static_cast<std::int64_t>(wish.replicas)},
+                              {"accessMode", wish.access_mode},
+                              {"migratable", wish.migratable}});
+    Json object = Json::object(
+        {{"metadata", Json::object({{"name", volume_name(wish.volume)}, {"namespace", "longhorn-system"}})},
+         {"spec", std::move(spec)}});
+    registry::ResourceName what = named<lh::Volume>("");
+    registry::WriteOptions options = by_people();
+    auto made = co_await registry_.create(std::move(what), std::move(object), std::move(options));
+    if (made || made.is(Errc::already_exists)) break;
+    CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> People::set(std::string setting, std::string value) {
   const CancelToken token = group_.token();
   for (int tries = 0; tries < kMostTries; ++tries) {
     Json object =
-        Json::object({{"metadata", Json::object({{"name", volume}, {"namespace", "longhorn-system"}})},
-                      {"spec", Json::object({{"size", std::to_string(bytes)},
-                                             {"numberOfReplicas", static_cast<std::int64_t>(replicas)}})}});
-    auto made = co_await registry_.create(named<lh::Volume>(""), std::move(object), by_people());
-    if (made || made.is(Errc::already_exists)) break;
+        Json::object({{"metadata", Json::object({{"name", setting}, {"namespace", "longhorn-system"}})},
+                      {"value", value}});
+    registry::ResourceName what = named<lh::Setting>("");
+    registry::WriteOptions options = by_people();
+    auto done = co_await registry_.create(std::move(what), std::move(object), std::move(options));
+    if (done.is(Errc::already_exists)) {
+      Json change = Json::object({{"value", value}});
+      what = named<lh::Setting>(setting);
+      options = by_people();
+      done = co_await registry_.patch(std::move(what), registry::PatchType::merge, std::move(change),
+                                      std::move(options));
+    }
+    if (done) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
   co_return Result<void>();
@@ -77,7 +134,9 @@ Task<Result<void>> People::create(std::string volume, std::uint64_t bytes, std::
 Task<Result<void>> People::remove(std::string volume) {
   const CancelToken token = group_.token();
   for (int tries = 0; tries < kMostTries; ++tries) {
-    auto gone = co_await registry_.remove(named<lh::Volume>(volume), {});
+    registry::ResourceName what = named<lh::Volume>(volume);
+    registry::DeleteOptions options;
+    auto gone = co_await registry_.remove(std::move(what), std::move(options));
     if (gone || gone.is(Errc::not_found)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
@@ -90,8 +149,10 @@ Task<Result<void>> People::patch(std::string volume, std::string ticket, std::op
   tickets.set(ticket, value ? *value : Json());
   const Json patch = Json::object({{"spec", Json::object({{"attachmentTickets", std::move(tickets)}})}});
   for (int tries = 0; tries < kMostTries; ++tries) {
-    auto done = co_await registry_.patch(named<lh::VolumeAttachment>(volume), registry::PatchType::merge,
-                                         patch, by_people());
+    registry::ResourceName what = named<lh::VolumeAttachment>(volume);
+    registry::WriteOptions options = by_people();
+    auto done =
+        co_await registry_.patch(std::move(what), registry::PatchType::merge, patch, std::move(options));
     if (done || (!value && done.is(Errc::not_found))) break;
     if (done.is(Errc::invalid) || done.is(Errc::forbidden)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));

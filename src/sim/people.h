@@ -15,7 +15,9 @@ class People {
   std::size_t under_way() const { return group_.running(); }
 
  private:
-  Task<Result<void>> create(std::string volume, std::uint64_t bytes, std::uint32_t replicas);
+  Json ticket_of(const Wish& wish) const;
+  Task<Result<void>> create(Wish wish, std::uint64_t bytes);
+  Task<Result<void>> set(std::string setting, std::string value);
   Task<Result<void>> remove(std::string volume);
   Task<Result<void>> patch(std::string volume, std::string ticket, std::optional<Json> value);
 

@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, 25> kFaults{
     "lossy",         "slow",         "lose_answers", "watch_cuts",  "expire_watches", "store_down",
     "step_clock",    "full_disk",    "failing_sync", "slow_disk",   "old_boot",       "backend_timeout",
     "crash_point"};
-constexpr std::array<std::string_view, 6> kWishes{"create_volume", "delete_volume", "attach",
-                                                  "detach",        "open_client",   "close_client"};
+constexpr std::array<std::string_view, 9> kWishes{"create_volume", "delete_volume", "attach",
+                                                  "detach",        "open_client",   "close_client",
+                                                  "retarget",      "set_parameter", "set_setting"};
 
 template <std::size_t N>
 std::optional<std::size_t> index_of(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct Fault {
   std::uint32_t target = 0;  // which node, server or process, modulo how many there are then
   Duration lasts{0};
   std::int64_t argument = 0;
+  // Of the faults that hit a process: which, by kind and name or the beginning of it ("engine volume-1",
+  // "replica volume-1-r-2"); empty: `target` chooses.
+  std::string process = {};
   bool operator==(const Fault&) const = default;
 };
 
@@ -59,6 +63,9 @@ enum class WishKind : std::uint8_t {
   detach,       // remove ticket `ticket`
   open_client,  // a workload opens the device on `node`
   close_client,
+  retarget,       // ticket `ticket` asks for `node` from now on
+  set_parameter,  // `parameters` are added to those of ticket `ticket`
+  set_setting,    // the Setting `ticket` becomes `type`
 };
 std::string_view to_string(WishKind kind);
 
@@ -66,10 +73,15 @@ struct Wish {
   Duration at{0};
   WishKind kind = WishKind::attach;
   std::uint32_t volume = 0;  // volume-N
-  std::uint32_t node = 0;    // node-N
+  std::uint32_t node = 0;    // node-N; attach: 0 is a reservation
   std::string ticket;
   std::string type;  // of the ticket
   std::uint32_t replicas = 3;
+  std::string access_mode = "rwo";
+  bool migratable = false;
+  std::map<std::string, std::string> parameters = {};  // of the ticket
+  std::string owner = {};                              // two tickets with one owner serve the same
+  Duration expires{0};                                 // after that long; 0: never
   bool operator==(const Wish&) const = default;
 };
 

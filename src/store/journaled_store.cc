@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/plant.h"
 
 namespace moor::store {
 namespace {
@@ -186,6 +187,8 @@ void JournaledStore::send_batch() {
   }
   if (sent_.empty() && batch.forget.empty() && !batch.compacted) return;
   in_flight_ = true;
+  if (MOOR_PLANT("store-shown-before-safe"))
+    mvcc_.publish(batch.records.empty() ? mvcc_.revision() : batch.records.back().revision);
   const Revision last = batch.records.empty() ? mvcc_.revision() : batch.records.back().revision;
   auto forgotten = batch.forget;
   journal_->append(std::move(batch), [this, alive = alive_, last, compacted = mvcc_.compacted(),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.error
 import urllib.request
 
 DEADLINE = int(os.environ.get("MOOR_DEADLINE", "120"))  # seconds that any one step may take on a busy machine
@@ -146,7 +147,13 @@ class Api:
         return self.call("POST", self.path(plural), body)
 
     def patch(self, plural, name, body):
-        return self.call("PATCH", self.path(plural, name), body, "application/merge-patch+json")
+        for _ in range(50):
+            try:
+                return self.call("PATCH", self.path(plural, name), body, "application/merge-patch+json")
+            except urllib.error.HTTPError as error:
+                if error.code != 409:  # too many others at once: told, not lost, and tried again as any client does
+                    raise
+        raise AssertionError(f"{plural}/{name} kept changing")
 
     def ticket(self, volume, ticket, **fields):
         """Writes a ticket, or takes it back when there are no fields."""

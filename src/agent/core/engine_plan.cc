@@ -6,6 +6,7 @@
 
 #include "agent/core/membership.h"
 #include "agent/core/names.h"
+#include "base/plant.h"
 #include "registry/node_scope.h"
 
 namespace moor::agent {
@@ -105,7 +106,9 @@ Choice choose_while_running(const Engine* object, std::int64_t granted, const Se
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, true, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
-    return {facts.drain_asked ? EngineStep::nothing : EngineStep::drain, "", TimePoint::never()};
+    return {
+        facts.drain_asked || MOOR_PLANT("agent-drain-forgotten") ? EngineStep::nothing : EngineStep::drain,
+        "", TimePoint::never()};
   }
   if (!facts.report || !facts.report->is_serving()) return forget_dead_devices(facts);
   const DeviceFacts* current = wants_device(*object) ? current_device(facts) : nullptr;
@@ -138,13 +141,20 @@ InstanceState state_of(const Engine& object, std::int64_t granted, const Self& s
                        const EngineFacts& facts) {
   const bool wanted = is_wanted(&object, self);
   if (facts.process.is_running()) {
-    if (!wanted) return InstanceState::stopping;
+    if (!wanted)
+      return MOOR_PLANT("agent-stopped-while-running") ? InstanceState::stopped : InstanceState::stopping;
     if (!facts.report || !facts.report->is_serving()) return InstanceState::starting;
     if (!wants_device(object)) return InstanceState::running;
     const DeviceFacts* device = current_device(facts);
     return device != nullptr && device->is_up() ? InstanceState::running : InstanceState::starting;
   }
-  if (!wanted) return facts.devices.empty() ? InstanceState::stopped : InstanceState::stopping;
+  // Neither there nor known to be gone: `stopped` would be taken as the release of an epoch that is just
+  // coming up (S12).
+  if (facts.process.state == State::starting)
+    return wanted ? InstanceState::starting : InstanceState::stopping;
+  if (!wanted)
+    return facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device") ? InstanceState::stopped
+                                                                            : InstanceState::stopping;
   if (granted > facts.epoch) return InstanceState::starting;
   if (facts.process.state == State::ended && !facts.process.clean) return InstanceState::error;
   return InstanceState::stopped;

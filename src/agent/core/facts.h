@@ -24,7 +24,8 @@ struct Self {
 
 // A process that was started for one purpose, by this agent or one before it.
 struct ProcessFacts {
-  enum class State { none, running, ended };
+  // starting: it may exist at any moment, or not at all; only the host's answer tells.
+  enum class State { none, starting, running, ended };
   State state = State::none;
   bool clean = false;  // ended: as asked, with nothing wrong
   std::string cause;   // ended: why, for people

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/plant.h"
+
 namespace moor::agent {
 namespace {
 
@@ -14,7 +16,8 @@ constexpr std::int64_t kWorthTelling = 200;  // one part of so many
 
 Lives current_life(const Lives& recorded, const Lives& told, const std::string& boot_id) {
   const Lives& newer = told.incarnation > recorded.incarnation ? told : recorded;
-  if (newer.incarnation > 0 && newer.boot_id == boot_id) return newer;
+  if (newer.incarnation > 0 && (newer.boot_id == boot_id || MOOR_PLANT("agent-same-life-after-boot")))
+    return newer;
   return {newer.incarnation + 1, boot_id};
 }
 

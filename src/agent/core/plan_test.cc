@@ -77,6 +77,19 @@ EngineFacts ended(std::int64_t epoch, bool clean) {
   return facts;
 }
 
+TEST(EnginePlan, AnEpochThatIsJustBeingStartedIsNeverCalledStopped) {
+  // Seed 29 of the simulator: the status was written while the host was still making the process, and the
+  // controller took "stopped" with that epoch for its release.
+  EngineFacts facts;
+  facts.epoch = 3;
+  facts.process.state = State::starting;
+  const Grant three = grant(3);
+  const Engine wanted = engine(InstanceState::running);
+  EXPECT_EQ(plan_engine(&wanted, &three, kSelf, facts, kNow).status.current_state, InstanceState::starting);
+  const Engine unwanted = engine(InstanceState::stopped);
+  EXPECT_EQ(plan_engine(&unwanted, &three, kSelf, facts, kNow).status.current_state, InstanceState::stopping);
+}
+
 TEST(EnginePlan, AnEpochIsStartedOnceAndOnlyWhereTheGrantSaysSo) {
   const Engine wanted = engine(InstanceState::running);
   const Engine unwanted = engine(InstanceState::stopped);

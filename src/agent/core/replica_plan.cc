@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
 #include "registry/node_scope.h"
 
 namespace moor::agent {
@@ -70,7 +71,8 @@ ReplicaPlan plan_replica(const model::longhorn::Replica* object, const Self& sel
       plan.again = facts.retry_at;
       return plan;
     }
-    plan.step = ReplicaStep::start;
+    plan.step = MOOR_PLANT("agent-replica-not-restarted") && facts.failures > 0 ? ReplicaStep::nothing
+                                                                                : ReplicaStep::start;
     return plan;
   }
   if (facts.process.is_running()) {
@@ -86,7 +88,8 @@ ReplicaPlan plan_replica(const model::longhorn::Replica* object, const Self& sel
     plan.again = facts.retry_at;
     return plan;
   }
-  plan.step = facts.directory_gone ? ReplicaStep::let_go : ReplicaStep::clear;
+  plan.step =
+      facts.directory_gone || MOOR_PLANT("agent-lets-go-early") ? ReplicaStep::let_go : ReplicaStep::clear;
   return plan;
 }
 

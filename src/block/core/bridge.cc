@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 namespace moor::block::bridge {
 
@@ -54,7 +55,8 @@ void Bridge::on(Submit& event) {
   if (const int error = refusal(request); error != 0) return answer(open, error, {});
   // A server without FLUSH keeps nothing back; an empty range is done.
   const bool nothing_to_do = request.op == Op::flush ? !remote_.has(nbd::kSendFlush) : request.length == 0;
-  if (nothing_to_do) return answer(open, 0, {});
+  if (nothing_to_do || (request.op == Op::flush && MOOR_PLANT("bridge-flush-lies")))
+    return answer(open, 0, {});
   if (must_wait(number, open->second)) {
     ++waiting_;
     ++statistics_.waited;
@@ -105,7 +107,7 @@ void Bridge::on(Up& event) {
   const bool first = state_ == State::starting;
   if (!first) {
     if (event.remote.export_id.empty()) return end("the server tells no export id, so nothing is proven");
-    if (event.remote.export_id != remote_.export_id) {
+    if (event.remote.export_id != remote_.export_id && !MOOR_PLANT("bridge-ignores-export-id")) {
       return end("the export id has changed from " + remote_.export_id + " to " + event.remote.export_id);
     }
     if (event.remote.size < remote_.size) return end("the volume has become smaller");
@@ -123,7 +125,7 @@ void Bridge::on(Up& event) {
   for (auto& [number, open] : open_) {
     if (must_wait(number, open)) {
       ++waiting_;
-    } else {
+    } else if (!open.was_sent || !MOOR_PLANT("bridge-does-not-resend")) {
       send(number, open);
     }
   }

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "block/core/engine_machine.h"
 
 namespace moor::block::engine {
@@ -17,7 +18,7 @@ void Machine::clear_step() {
   clear_at_ = now_ + config_.clear_interval;
   if (clear_busy_ || !settled() || !all_rw() || shutting_down_ || !chain_jobs_.empty()) return;
   clearing_ = dirty_;
-  clearing_.subtract(recent_);
+  if (!MOOR_PLANT("engine-clears-recent")) clearing_.subtract(recent_);
   recent_.clear();
   operations_.each([this](const Operation& operation) {
     if (operation.kind == OpKind::client && operation.changes_data) {
@@ -27,6 +28,7 @@ void Machine::clear_step() {
   clearing_.subtract(recent_);
   if (clearing_.empty()) return;
   clear_busy_ = true;
+  if (MOOR_PLANT("engine-clears-without-flush")) return begin_clear();
   flush_members(readers(), FlushFor::clearing);
 }
 

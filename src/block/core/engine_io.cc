@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "block/core/engine_machine.h"
 
 namespace moor::block::engine {
@@ -19,7 +20,7 @@ bool changes(ClientOp op) {
 }
 // What must not be acknowledged while the member set is in doubt.
 bool needs_all(ClientOp op) {
-  return changes(op) || op == ClientOp::flush;
+  return changes(op) || (op == ClientOp::flush && !MOOR_PLANT("engine-flush-on-one"));
 }
 
 PeerRequest peer_request(const Operation& operation) {
@@ -175,7 +176,8 @@ void Machine::complete_change(Operation& operation) {
   if ((writers() & ~(operation.succeeded | operation.failed)) != 0) return dispatch(operation);
   const MemberMask live = readers();
   std::uint32_t error = 0;
-  if (operation.failed != 0 && (operation.succeeded & live) != 0) {
+  if (operation.failed != 0 && (operation.succeeded & live) != 0 &&
+      !MOOR_PLANT("engine-keeps-failed-writer")) {
     each(operation.failed, [&](MemberIndex index) { lose(index, "write failed: " + operation.message); });
   } else if (operation.failed != 0) {
     // No RW member took it: the client hears so, and nobody is to blame. What they hold now may differ.

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "block/core/engine_machine.h"
 
 namespace moor::block::engine {
@@ -100,7 +101,7 @@ void Machine::handle(PeerRefused&& event) {
 
 void Machine::handle(PeerLost&& event) {
   if (!current(event.member, event.session)) return;
-  if (means_superseded(event.reason)) {
+  if (means_superseded(event.reason) && !MOOR_PLANT("engine-superseded-goes-on")) {
     return become_superseded(
         fmt::format("{}: {}", members_[event.member].config.name, text_of(event.reason, event.message)));
   }
@@ -135,11 +136,11 @@ void Machine::lose(MemberIndex index, const std::string& why) {
     return;
   }
   if (member.mode == MemberMode::err) return;
-  if (member.mode == MemberMode::rw && readers() == 0) {
+  if (member.mode == MemberMode::rw && readers() == 0 && !MOOR_PLANT("engine-last-member-out")) {
     return ask(fmt::format("the last RW member {} is lost: {}", member.config.name, why));
   }
   note(true, fmt::format("member {} is lost: {}", member.config.name, why));
-  member.leaving = true;
+  member.leaving = !MOOR_PLANT("engine-loss-not-proposed");
   close_gate();
 }
 
@@ -182,7 +183,8 @@ MemberMask Machine::readers() const {
   MemberMask mask = 0;
   for (MemberIndex i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
-    if (member.link == Link::up && member.mode == MemberMode::rw && !member.leaving) mask |= bit(i);
+    const bool in_step = member.mode == MemberMode::rw || MOOR_PLANT("engine-wo-is-rw");
+    if (member.link == Link::up && in_step && !member.leaving) mask |= bit(i);
   }
   return mask;
 }

@@ -5,12 +5,13 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "block/core/engine_machine.h"
 
 namespace moor::block::engine {
 
 void Machine::close_gate() {
-  if (gate_closed_since_) return;
+  if (gate_closed_since_ || MOOR_PLANT("engine-gate-stays-open")) return;
   gate_closed_since_ = now_;
   ++stats_.stalls;
 }
@@ -81,7 +82,7 @@ void Machine::confirmed() {
     }
   }
   if (stage_ == Stage::committing) return enter(Stage::storing);
-  if (stage_ != Stage::serving) return;
+  if (stage_ != Stage::serving || MOOR_PLANT("engine-generation-not-told")) return;
   PeerRequest request;
   request.op = PeerOp::store_generation;
   request.argument = membership_.generation;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 namespace moor::block::engine {
 
@@ -56,7 +57,7 @@ void Operations::release(Operation& operation) {
 }
 
 bool Operations::conflict(const Operation& a, const Operation& b) {
-  if (!a.changes_data && !b.changes_data) return false;
+  if ((!a.changes_data || MOOR_PLANT("engine-reads-overtake")) && !b.changes_data) return false;
   if (a.kind == OpKind::clear_dirty) return b.changes_data && touches(a, b.client);
   if (b.kind == OpKind::clear_dirty) return a.changes_data && touches(b, a.client);
   return a.client.offset < b.client.offset + b.client.length &&

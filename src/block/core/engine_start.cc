@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "block/core/engine_machine.h"
 
 namespace moor::block::engine {
@@ -35,7 +36,8 @@ void Machine::member_answered(MemberIndex index) {
   // Until the start is complete the union only grows (decision 0100): its reporter may be lost after its
   // regions were copied to a member that had answered clean.
   const std::vector<std::uint64_t>& dirty = members_[index].answer.dirty;
-  start_dirty_.insert(start_dirty_.end(), dirty.begin(), dirty.end());
+  if (!MOOR_PLANT("engine-forgets-union"))
+    start_dirty_.insert(start_dirty_.end(), dirty.begin(), dirty.end());
   std::sort(start_dirty_.begin(), start_dirty_.end());
   start_dirty_.erase(std::unique(start_dirty_.begin(), start_dirty_.end()), start_dirty_.end());
   // It was out while the others went on: what it says may change who is the source.
@@ -152,7 +154,8 @@ void Machine::enter(Stage stage) {
     case Stage::storing:
       request.op = PeerOp::store_generation;
       request.argument = membership_.generation;
-      broadcast(OpKind::store_generation, readers(), request);
+      if (!MOOR_PLANT("engine-start-generation-not-told"))
+        broadcast(OpKind::store_generation, readers(), request);
       return;
     case Stage::repairing:
       for (const ChainRepair& repair : plan_->repairs) {
@@ -171,7 +174,8 @@ void Machine::enter(Stage stage) {
       for (const std::uint64_t region : plan_->resync) {
         dirty_.insert(region);
         const std::uint64_t begin = region * kRegionSize;
-        if (begin < size_) extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
+        if (begin < size_ && !MOOR_PLANT("engine-resync-skipped"))
+          extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
       }
       return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
     }

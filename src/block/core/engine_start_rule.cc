@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/plant.h"
+
 namespace moor::block::engine {
 
 namespace {
@@ -134,7 +136,9 @@ void keep_continuous(std::vector<const Candidate*>& members, StartPlan& plan) {
       plan.reasons.push_back(fmt::format("{} has restarted while another member has not", member->name));
     }
   }
-  std::erase_if(members, [&](const Candidate* c) { return !continuous(c); });
+  std::erase_if(members, [&](const Candidate* c) {
+    return !continuous(c) && !MOOR_PLANT("engine-keeps-discontinuous");
+  });
 }
 
 MemberIndex choose_source(const std::vector<const Candidate*>& members) {
@@ -186,7 +190,9 @@ void decide_membership(const StartQuestion& question, StartPlan& plan) {
   for (const Candidate& candidate : question.candidates) {
     if (candidate.answer) highest = std::max(highest, candidate.answer->generation);
     const bool stays = std::binary_search(plan.stay.begin(), plan.stay.end(), candidate.index);
-    plan.next.members[candidate.name] = stays ? MemberMode::rw : MemberMode::err;
+    plan.next.members[candidate.name] =
+        stays || (MOOR_PLANT("engine-silent-member-stays") && !candidate.answer) ? MemberMode::rw
+                                                                                 : MemberMode::err;
     if (!candidate.answer && candidate.mode == MemberMode::rw) {
       plan.reasons.push_back(fmt::format("{} did not answer", candidate.name));
     }
@@ -194,7 +200,8 @@ void decide_membership(const StartQuestion& question, StartPlan& plan) {
       plan.reasons.push_back(fmt::format("{} was being rebuilt", candidate.name));
     }
   }
-  if (plan.fresh_export) plan.next.export_id = question.fresh_export_id;
+  if (plan.fresh_export && !MOOR_PLANT("engine-export-id-kept"))
+    plan.next.export_id = question.fresh_export_id;
   // A stored generation above the Grant's comes from a change that was told but not committed: the next one
   // must lie above it, or a member that holds it would look newer than those that follow.
   plan.change = plan.next != question.grant || highest != question.grant.generation || !plan.repairs.empty();

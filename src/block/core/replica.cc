@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/plant.h"
 #include "block/core/nbd_protocol.h"
 
 namespace moor::block {
@@ -88,15 +89,15 @@ std::optional<Replica::Refusal> Replica::check(const Hello& hello) const {
     return Refusal{PeerRefusal::wrong_volume, "this replica belongs to volume " + meta.volume};
   }
   if (hello.mode == HelloMode::inspect) return {};
-  if (hello.epoch == 0 || hello.epoch < promised_.epoch) {
+  if (hello.epoch == 0 || (hello.epoch < promised_.epoch && !MOOR_PLANT("replica-takes-old-epoch"))) {
     return Refusal{PeerRefusal::old_epoch, fmt::format("epoch {} is below {}", hello.epoch, promised_.epoch)};
   }
   if (hello.epoch > promised_.epoch) return {};
-  if (hello.engine != promised_.engine) {
+  if (hello.engine != promised_.engine && !MOOR_PLANT("replica-takes-other-engine")) {
     return Refusal{PeerRefusal::other_engine,
                    fmt::format("epoch {} belongs to engine {}", hello.epoch, promised_.engine)};
   }
-  if (hello.session <= promised_.session) {
+  if (hello.session <= promised_.session && !MOOR_PLANT("replica-forgets-session")) {
     return Refusal{PeerRefusal::old_session,
                    fmt::format("session {} is not above {}", hello.session, promised_.session)};
   }
@@ -116,12 +117,12 @@ Task<void> Replica::admit(PeerId peer, Hello hello) {
   ++mine.in_flight;  // keeps the record until we are done with it
   ++entering_;
   promised_ = floor;
-  fence_all_but(peer);
-  while (!is_drained(peer)) co_await drained_.wait();
+  if (!MOOR_PLANT("replica-skips-fence")) fence_all_but(peer);
+  while (!is_drained(peer) && !MOOR_PLANT("replica-skips-drain")) co_await drained_.wait();
   Result<void> stored;
   if (promised_ == floor) {
     stored = co_await store_.record([&](ReplicaMeta& meta) -> Result<void> {
-      if (promised_ == floor) meta.floor = floor;
+      if (promised_ == floor && !MOOR_PLANT("replica-floor-not-stored")) meta.floor = floor;
       return {};
     });
   }
@@ -137,6 +138,7 @@ Task<void> Replica::admit(PeerId peer, Hello hello) {
     refuse(peer, PeerRefusal::shutting_down, "not serving");
   } else {
     close_fenced(floor);
+    if (MOOR_PLANT("replica-served-by-hello")) served_ = floor.epoch;
     entered.kind = Kind::active;
     if (!entered.gone) sink_.accept(peer, answer());
   }
@@ -303,7 +305,7 @@ Task<Result<void>> Replica::perform_private(const PeerRequest& request, Epoch ep
           return make_error(Errc::invalid, fmt::format("generation {} is older than the stored {}", argument,
                                                        meta.generation));
         }
-        meta.generation = argument;
+        if (!MOOR_PLANT("replica-generation-not-stored")) meta.generation = argument;
         return {};
       });
     case PeerOp::mark_served:

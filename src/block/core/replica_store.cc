@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/plant.h"
+
 namespace moor::block {
 namespace {
 
@@ -136,7 +138,7 @@ Task<Result<void>> ReplicaStore::prepare(RegionRange regions, Epoch epoch) {
       return {};
     }));
   }
-  if (dirty_.is_marked(regions)) co_return Result<void>{};
+  if (MOOR_PLANT("replica-dirty-mark-omitted") || dirty_.is_marked(regions)) co_return Result<void>{};
   co_return co_await dirty_.mark(regions);
 }
 
@@ -319,7 +321,7 @@ Task<Result<void>> ReplicaStore::flush() {
   co_await inside;
   if (files_.broken()) co_return files_.broken_error();
   const std::uint64_t wanted = mutations_;
-  if (flushed_ >= wanted) co_return Result<void>{};
+  if (flushed_ >= wanted || MOOR_PLANT("replica-flush-lies")) co_return Result<void>{};
   AsyncMutex::Hold hold(flushing_);
   co_await hold;
   // Whoever flushed while we waited may have covered us.
@@ -358,7 +360,7 @@ Task<Result<void>> ReplicaStore::flush_now() {
   }
   const bool sync_data = std::exchange(data_unsynced_, false);
   Result<void> done;
-  if (sync_data) done = co_await files_.sync(head_.data);
+  if (sync_data && !MOOR_PLANT("replica-map-before-data")) done = co_await files_.sync(head_.data);
   if (done.ok() && !commands.empty()) {
     co_await DiskBatch(files_.disk(), runner_, commands);
     for (const DiskCommand& command : commands) {

@@ -46,7 +46,7 @@ Json Device::status() const {
   };
   return Json::object(
       {{"state", state()},
-       {"method", options_.loop ? "fuse+loop" : "fuse"},
+       {"method", to_string(options_.method)},
        {"path", options_.path},
        {"device", !device_.empty()   ? device_
                   : file_ != nullptr ? file_->path()

@@ -9,9 +9,11 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "block/device/fuse_file.h"
 #include "block/device/helper.h"
 #include "block/device/link.h"
 #include "block/device/loop_device.h"
+#include "block/device/nbd_device.h"
 
 namespace moor::block::device {
 
@@ -25,6 +27,24 @@ constexpr std::chrono::seconds kGoodbye{1};
 constexpr std::uint64_t kLastFlush = 0;  // the id of our own request; those of FUSE are addresses
 
 }  // namespace
+
+std::string_view to_string(Method method) {
+  switch (method) {
+    case Method::automatic: return "auto";
+    case Method::nbd: return "nbd";
+    case Method::fuse_loop: return "fuse+loop";
+    case Method::fuse: return "fuse";
+  }
+  MOOR_UNREACHABLE("no such method");
+}
+
+Result<Method> parse_method(std::string_view text) {
+  for (const Method method : {Method::automatic, Method::nbd, Method::fuse_loop, Method::fuse}) {
+    if (text == to_string(method)) return method;
+  }
+  return make_error(Errc::invalid,
+                    fmt::format("'{}' is no way to show a device: auto, nbd, fuse+loop or fuse", text));
+}
 
 Device::Device(io::Loop& loop, BufferPool& pool, DeviceOptions options)
     : loop_(loop),
@@ -146,20 +166,47 @@ void Device::lost() {
 
 void Device::mount() {
   start_timer_.stop();
+  const bool may_choose = options_.method == Method::automatic;
+  if (may_choose) options_.method = kernel_nbd().check().ok() ? Method::nbd : Method::fuse_loop;
+  if (options_.method == Method::nbd) {
+    const Result<void> attached_nbd = attach_nbd();
+    if (attached_nbd) return;
+    if (!may_choose) return fail(attached_nbd.error());
+    log_warn("nbd does not work; uses fuse+loop", {{"error", attached_nbd.error()}});
+    options_.method = Method::fuse_loop;
+  }
+  if (const Result<void> mounted = mount_fuse(); !mounted) fail(mounted.error());
+}
+
+Result<void> Device::attach_nbd() {
+  NbdDeviceOptions options;
+  options.size = bridge_.remote().size;
+  options.maximum_payload = bridge_.remote().maximum_payload;
+  options.read_only = bridge_.remote().has(nbd::kReadOnly);
+  options.owner = options_.directory;
+  TRY(file_, NbdDeviceFront::attach(loop_, pool_, kernel_nbd(), options, *this));
+  phase_ = Phase::attaching;
+  attached(file_->path());
+  return {};
+}
+
+Result<void> Device::mount_fuse() {
   FuseOptions fuse;
   fuse.directory = options_.directory;
   fuse.max_io_bytes = std::min<std::uint32_t>(1u << 20, bridge_.remote().maximum_payload);
   fuse.read_only = bridge_.remote().has(nbd::kReadOnly);
   const LoopOptions loop{fuse.directory + "/" + FuseFile::kName, fuse.read_only};
-  auto file = FuseFile::mount(loop_, pool_, std::move(fuse), *this);
-  if (!file) return fail(std::move(file).error());
-  file_ = std::move(*file);
+  TRY(file_, FuseFile::mount(loop_, pool_, std::move(fuse), *this));
   phase_ = Phase::attaching;
-  if (!options_.loop) return attached(std::string());
+  if (options_.method == Method::fuse) {
+    attached(std::string());
+    return {};
+  }
   attach_running_ = true;
   run_in_child(
       loop_, [loop] { return attach_loop(loop); },
       [this](Result<std::string> device) { attached(std::move(device)); });
+  return {};
 }
 
 void Device::attached(Result<std::string> device) {
@@ -167,17 +214,25 @@ void Device::attached(Result<std::string> device) {
   if (device) device_ = *std::move(device);
   if (phase_ == Phase::forced) return detach_after_force();  // asked to end meanwhile
   if (!device) return fail(std::move(device).error());
-  target_ = options_.loop ? device_ : file_->path();
+  target_ = device_.empty() ? file_->path() : device_;
   if (const auto linked = make_link(options_.path, target_); !linked) return fail(linked.error());
   phase_ = Phase::serving;
   log_info("the device is there",
-           {{"path", options_.path}, {"device", target_}, {"method", options_.loop ? "fuse+loop" : "fuse"}});
+           {{"path", options_.path}, {"device", target_}, {"method", to_string(options_.method)}});
   if (options_.on_ready) options_.on_ready(target_);
   publish_state();
 }
 
 void Device::resized() {
   if (device_.empty() || phase_ != Phase::serving) return;
+  if (options_.method == Method::nbd) {
+    // The machine first: requests beyond the old end come as soon as the driver knows.
+    static_cast<NbdDeviceFront&>(*file_).resize(volume_size());
+    if (const auto grown = kernel_nbd().resize(device_, volume_size()); !grown) {
+      log_error("the device cannot grow", {{"error", grown.error()}});
+    }
+    return publish_state();
+  }
   if (resizing_) {
     resize_again_ = true;
     return;
@@ -208,8 +263,11 @@ void Device::on_opens(unsigned open) {
 
 void Device::on_gone() {
   if (phase_ >= Phase::forced) return;
-  log_error("the FUSE mount was taken away");
-  failure_ = make_error(Errc::unavailable, "the FUSE mount was taken away");
+  // The driver lets go while a child still waits for its word that it has.
+  if (options_.method == Method::nbd && phase_ >= Phase::detaching) return;
+  const std::string what = options_.method == Method::nbd ? file_->path() : "the FUSE mount";
+  log_error("the device was taken away", {{"what", what}});
+  failure_ = make_error(Errc::unavailable, what + " was taken away");
   remove_by_force();
 }
 
@@ -231,9 +289,13 @@ void Device::remove_cleanly(Refused answer) {
     return;
   }
   phase_ = Phase::detaching;  // no one opens the file any more
-  if (options_.loop) {
+  if (options_.method != Method::fuse) {
+    const bool is_nbd = options_.method == Method::nbd;
     run_in_child(
-        loop_, [device = device_] { return detach_loop(device); },
+        loop_,
+        [device = device_, is_nbd] {
+          return is_nbd ? detach_nbd(kernel_nbd(), device) : detach_loop(device);
+        },
         [this, answer](Result<std::string> result) { detached(std::move(result), answer); });
   } else if (file_->opens() > 0) {
     detached(make_error(Errc::conflict, file_->path() + " is in use"), answer);
@@ -289,12 +351,12 @@ void Device::detach_after_force() {
   if (device_.empty()) return finish();
   run_in_child(
       loop_,
-      [device = device_]() -> Result<std::string> {
-        TRY_VOID(detach_loop_lazily(device));
+      [device = device_, is_nbd = options_.method == Method::nbd]() -> Result<std::string> {
+        TRY_VOID(is_nbd ? kernel_nbd().disconnect(device) : detach_loop_lazily(device));
         return std::string();
       },
       [this](const Result<std::string>& done) {
-        if (!done) log_error("the loop device stays behind", {{"error", done.error()}});
+        if (!done) log_error("the device stays behind", {{"error", done.error()}});
         if (phase_ == Phase::forced) finish();
       });
 }

@@ -1,6 +1,6 @@
 // Shows an engine's export as a block device on this host: one bridge, one connection at a time, one FUSE
-// file, one loop device on it, one link that names it. Everything runs on one loop; what could block on the
-// device itself runs in a child.
+// file with a loop device on it or one device of the kernel's nbd driver, one link that names it. Everything
+// runs on one loop; what could block on the device itself runs in a child.
 //
 // Life: start() → connected → mounted → attached → on_ready. A lost engine is waited for without limit. Ends
 // with loop.stop() after remove(), or when the set-up fails (see failure()).
@@ -10,28 +10,38 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
 #include "block/core/bridge.h"
-#include "block/device/fuse_file.h"
+#include "block/device/front.h"
 #include "block/device/probe.h"
 #include "block/io/control_server.h"
 #include "block/io/nbd_link.h"
 
 namespace moor::block::device {
 
+enum class Method : std::uint8_t {
+  automatic,  // nbd where the kernel has it, else fuse_loop
+  nbd,
+  fuse_loop,
+  fuse,  // the link points to the file
+};
+std::string_view to_string(Method method);
+Result<Method> parse_method(std::string_view text);
+
 struct DeviceOptions {
   io::Address engine;  // a unix socket: see README, "Why unix sockets only"
   std::string export_name;
   std::string path;       // the link
   std::string directory;  // where the FUSE file is mounted
-  bool loop = true;       // else the link points to the file
+  Method method = Method::automatic;
   std::chrono::milliseconds start_wait{30'000};
   std::function<void(const std::string& device)> on_ready;
 };
 
-class Device final : public io::NbdLinkHandler, public FuseHandler {
+class Device final : public io::NbdLinkHandler, public FrontHandler {
  public:
   Device(io::Loop& loop, BufferPool& pool, DeviceOptions options);
   ~Device();
@@ -61,6 +71,8 @@ class Device final : public io::NbdLinkHandler, public FuseHandler {
   void connect();
   void lost();
   void mount();
+  Result<void> mount_fuse();
+  Result<void> attach_nbd();
   void attached(Result<std::string> device);
   void resized();
   void fail(Error error);
@@ -89,9 +101,9 @@ class Device final : public io::NbdLinkHandler, public FuseHandler {
   io::ControlServer* control_ = nullptr;
   Phase phase_ = Phase::connecting;
   std::unique_ptr<io::NbdLink> link_;
-  std::unique_ptr<FuseFile> file_;
+  std::unique_ptr<Front> file_;
   std::unique_ptr<Probe> probe_;
-  std::string device_;  // "/dev/loop7"
+  std::string device_;  // "/dev/loop7", "/dev/nbd3"
   std::string target_;  // of the link, once it was made
   bool attach_running_ = false;
   bool let_go_ = false;  // the loop driver will close the file

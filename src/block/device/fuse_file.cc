@@ -46,7 +46,7 @@ void force_unmount(const std::string& directory) {
 
 class FuseFile::Core final : public io::Retired, public io::Completion {
  public:
-  Core(io::Loop& loop, BufferPool& pool, FuseOptions options, FuseHandler& handler)
+  Core(io::Loop& loop, BufferPool& pool, FuseOptions options, FrontHandler& handler)
       : loop_(loop), pool_(pool), options_(std::move(options)), handler_(&handler) {}
   ~Core() override {
     if (session_ != nullptr) fuse_session_destroy(session_);
@@ -291,7 +291,7 @@ class FuseFile::Core final : public io::Retired, public io::Completion {
   io::Loop& loop_;
   BufferPool& pool_;
   FuseOptions options_;
-  FuseHandler* handler_;
+  FrontHandler* handler_;
   fuse_session* session_ = nullptr;
   fuse_buf buffer_{};
   std::unordered_map<std::uint64_t, fuse_req_t> requests_;
@@ -304,7 +304,7 @@ class FuseFile::Core final : public io::Retired, public io::Completion {
 };
 
 Result<std::unique_ptr<FuseFile>> FuseFile::mount(io::Loop& loop, BufferPool& pool, FuseOptions options,
-                                                  FuseHandler& handler) {
+                                                  FrontHandler& handler) {
   auto core = std::make_unique<Core>(loop, pool, std::move(options), handler);
   std::unique_ptr<FuseFile> file(new FuseFile(std::move(core)));
   TRY_VOID(file->core_->mount());

@@ -9,26 +9,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "block/core/bridge.h"
+#include "block/device/front.h"
 #include "block/io/loop.h"
 
 namespace moor::block::device {
-
-class FuseHandler {
- public:
-  virtual void on_request(bridge::Request request) = 0;
-  virtual std::uint64_t volume_size() const = 0;
-  // While false nothing is read from the kernel; answer() looks again.
-  virtual bool has_room() const = 0;
-  // Someone opened the file or let go of it.
-  virtual void on_opens(unsigned open) = 0;
-  virtual bool may_open() const = 0;
-  // Unmounted or aborted by someone else. The last call.
-  virtual void on_gone() = 0;
-
- protected:
-  ~FuseHandler() = default;
-};
 
 struct FuseOptions {
   std::string directory;  // made if it is missing
@@ -36,22 +20,21 @@ struct FuseOptions {
   bool read_only = false;
 };
 
-class FuseFile {
+class FuseFile final : public Front {
  public:
   static constexpr char kName[] = "volume";
 
   static Result<std::unique_ptr<FuseFile>> mount(io::Loop& loop, BufferPool& pool, FuseOptions options,
-                                                 FuseHandler& handler);
+                                                 FrontHandler& handler);
   // Unmounts; whoever still has the file open gets errors.
-  ~FuseFile();
+  ~FuseFile() override;
   FuseFile(const FuseFile&) = delete;
   FuseFile& operator=(const FuseFile&) = delete;
 
-  std::string path() const;
-  void answer(const bridge::Answer& answer);
-  unsigned opens() const;
-  // Every waiter in the kernel gets an error now, also those whose request was never read. Then on_gone().
-  void abort();
+  std::string path() const override;
+  void answer(const bridge::Answer& answer) override;
+  unsigned opens() const override;
+  void abort() override;
 
  private:
   class Core;

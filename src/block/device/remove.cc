@@ -13,6 +13,7 @@
 #include "block/device/fuse_file.h"
 #include "block/device/link.h"
 #include "block/device/loop_device.h"
+#include "block/device/nbd_control.h"
 #include "block/io/address.h"
 #include "block/io/control_client.h"
 
@@ -46,9 +47,19 @@ bool ask(const std::string& control) {
   return client->call("shutdown", Json::object({{"force", true}})).ok();
 }
 
-}  // namespace
+// Only of a dead process: the driver says goodbye to whoever holds its socket, and a hung one does not
+// listen.
+Result<void> disconnect_leftovers(const DeviceNames& names) {
+  Result<void> outcome;
+  for (const std::string& device : nbds_of(names.directory)) {
+    log_info("removes what was left behind", {{"device", device}});
+    if (auto done = kernel_nbd().disconnect(device); !done) outcome = std::move(done);
+    remove_link(names.path, {device});
+  }
+  return outcome;
+}
 
-Result<void> remove_leftovers(const DeviceNames& names) {
+Result<void> remove_fuse_leftovers(const DeviceNames& names) {
   // A detached mount hides the file's path, so the loop devices are looked for first.
   const auto devices = loops_below(names.directory);
   force_unmount(names.directory);
@@ -66,16 +77,23 @@ Result<void> remove_leftovers(const DeviceNames& names) {
   return outcome;
 }
 
+}  // namespace
+
+Result<void> remove_leftovers(const DeviceNames& names) {
+  TRY_VOID(disconnect_leftovers(names));
+  return remove_fuse_leftovers(names);
+}
+
 Result<void> force_remove(const DeviceNames& names) {
   const io::Descriptor process = process_behind(names.control);
   if (!process) return remove_leftovers(names);
   if (ask(names.control) && ended_within(process, kEndMs)) return remove_leftovers(names);
   log_warn("the device's process does not end; it is killed");
-  auto outcome = remove_leftovers(names);
+  (void)remove_fuse_leftovers(names);  // ends what waits in the kernel for this process; again below
   ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
   if (!ended_within(process, kKillMs))
     return make_error(Errc::timed_out, "the device's process does not die");
-  if (!outcome) outcome = remove_leftovers(names);
+  const auto outcome = remove_leftovers(names);
   ::unlink(names.control.c_str());
   return outcome;
 }

@@ -11,13 +11,13 @@ namespace moor::block::device {
 struct DeviceNames {
   std::string path;       // the link
   std::string control;    // the control socket
-  std::string directory;  // where the FUSE file is mounted
+  std::string directory;  // where the FUSE file is mounted; what an nbd device is marked with
 };
 
 // Asks the device's process; if it does not do it in time, aborts the FUSE connection and kills it. Removing
 // what is not there is no error.
 Result<void> force_remove(const DeviceNames& names);
-// The same without a process to ask: mount, loop device and link of one that is dead.
+// The same without a process to ask: mount, loop or nbd device and link of one that is dead.
 Result<void> remove_leftovers(const DeviceNames& names);
 
 }  // namespace moor::block::device

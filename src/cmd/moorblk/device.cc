@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "block/device/nbd_control.h"
 #include "block/device/remove.h"
 #include "block/io/address.h"
 #include "block/io/control_server.h"
@@ -27,6 +28,7 @@ struct DeviceCommand {
   std::string path;
   std::string control;
   std::string start_wait = "30s";
+  std::string method = "auto";
   bool no_loop = false;
   bool force_remove = false;
 };
@@ -45,7 +47,8 @@ Result<void> serve(const DeviceCommand& command) {
   options.export_name = command.export_name;
   options.path = command.path;
   options.directory = names_of(command).directory;
-  options.loop = !command.no_loop;
+  TRY(options.method, block::device::parse_method(command.no_loop ? "fuse" : command.method));
+  if (options.method == block::device::Method::nbd) TRY_VOID(block::device::kernel_nbd().check());
   options.on_ready = [&](const std::string& device) {
     fmt::print("ready {} {}\n", command.path, device);
     std::fflush(stdout);
@@ -84,7 +87,11 @@ void add_device(CLI::App& app, Chosen& chosen) {
       ->required();
   device->add_option("--start-wait", command.start_wait, "how long to wait for the engine at the start")
       ->capture_default_str();
-  device->add_flag("--no-loop", command.no_loop, "no loop device: the link points to a FUSE file");
+  device
+      ->add_option("--method", command.method,
+                   "auto (nbd where the kernel has it, else fuse+loop), nbd, fuse+loop, fuse")
+      ->capture_default_str();
+  device->add_flag("--no-loop", command.no_loop, "the same as --method fuse: the link points to a FUSE file");
   device->add_flag("--force-remove", command.force_remove,
                    "remove the device of this path and control socket now, whatever hangs");
   device->footer(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/plant.h"
 #include "model/core/node.h"
 
 namespace moor::control {
@@ -21,7 +22,9 @@ std::string replica_name(std::string_view volume, std::int64_t number) {
 }
 
 std::string data_directory_name(const lh::Volume& volume, std::int64_t number) {
-  return fmt::format("{}-{}-r-{}", volume.metadata.name, volume.metadata.uid.substr(0, 8), number);
+  return fmt::format("{}-{}-r-{}", volume.metadata.name,
+                     MOOR_PLANT("control-directory-without-uid") ? "" : volume.metadata.uid.substr(0, 8),
+                     number);
 }
 
 std::string key_in_ledger(std::string_view space, std::string_view name) {

@@ -1,6 +1,7 @@
 // The volume controller: from where a volume is wanted (spec.nodeID) and what its processes report to what
 // they shall do next. The table of the attach room says which step; the files beside this one do it.
 #include "attach/table.h"
+#include "base/plant.h"
 #include "control/controllers/controllers.h"
 #include "control/controllers/volume_steps.h"
 
@@ -86,7 +87,8 @@ class VolumeController final : public Controller {
     if (!volume) return {};
     Family family(view, volume);
     if (volume->metadata.is_being_deleted()) return reconcile_deletion(family);
-    if (!volume->metadata.has_finalizer(lh::kFinalizer)) return take_charge(volume);
+    if (!volume->metadata.has_finalizer(lh::kFinalizer) && !MOOR_PLANT("control-volume-finalizer-lost"))
+      return take_charge(volume);
     create_missing(family);
     place_replicas(family);
     if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attach/grant.h"
+#include "base/plant.h"
 #include "control/controllers/volume_steps.h"
 
 namespace moor::control {
@@ -110,7 +111,8 @@ bool remove_one(Family& family, const Object<T>& object) {
 // the proof.
 bool is_taken_up(const Family& family) {
   const auto& active = family.grant->spec.active;
-  return !active || family.engine->status.epoch == active->epoch;
+  return !active || MOOR_PLANT("control-stop-before-taken-up") ||
+         family.engine->status.epoch == active->epoch;
 }
 
 }  // namespace
@@ -138,7 +140,7 @@ void remove_all(Family& family) {
   if (!remove_one(family, family.view.find<lh::ShareManager>(family.space, family.name))) return;
   if (!remove_snapshots(family)) return;
   if (!remove_engine(family)) return;
-  if (!remove_replicas(family)) return;
+  if (!remove_replicas(family) && !MOOR_PLANT("control-deletion-order")) return;
   if (!remove_one(family, family.view.find<lh::VolumeAttachment>(family.space, family.name))) return;
   if (!family.volume.before()->metadata.has_finalizer(lh::kFinalizer)) return;
   lh::Volume freed = *family.volume.before();

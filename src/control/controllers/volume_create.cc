@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
 #include "control/controllers/volume_steps.h"
 #include "model/storage/volume_attachment.h"
 
@@ -104,7 +105,8 @@ void create_replica(Family& family) {
   const std::int64_t number = next++;
   lh::Replica& replica = family.replicas[replica_name(family.name, number)].edit();
   replica.metadata = metadata_for(family, replica_name(family.name, number));
-  replica.metadata.finalizers = {std::string(lh::kFinalizer)};
+  if (!MOOR_PLANT("control-replica-finalizer-lost"))
+    replica.metadata.finalizers = {std::string(lh::kFinalizer)};
   replica.spec.volume_name = family.name;
   replica.spec.volume_size = volume.spec.size;
   replica.spec.engine_name = engine_name(family.name);
@@ -128,7 +130,8 @@ void take_place(Family& family, const std::string& name, const DiskFacts& disk) 
     replica.spec.hard_node_affinity = disk.node;
   replica.spec.healthy_at = model::format_rfc3339(family.view.now());
   mr::Ledger& ledger = family.ledger(disk.node).edit();
-  ledger.spec.disks[disk.uuid][key_in_ledger(family.space, name)] = replica.spec.volume_size;
+  if (!MOOR_PLANT("control-capacity-not-written"))
+    ledger.spec.disks[disk.uuid][key_in_ledger(family.space, name)] = replica.spec.volume_size;
   family.grant.edit().spec.members[name] = MemberMode::rw;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attach/grant.h"
+#include "base/plant.h"
 #include "control/controllers/volume_steps.h"
 
 namespace moor::control {
@@ -100,6 +101,7 @@ void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
   auto granted = attach::grant_start(next, {engine_name(family.name), volume.spec.node_id, node.incarnation});
   if (!granted) return family.plan.reasons.push_back(granted.error().message);
   family.grant.edit().spec = std::move(*granted);
+  if (MOOR_PLANT("control-grant-alone")) return;
   lh::EngineSpec& engine = family.engine.edit().spec;
   engine.node_id = volume.spec.node_id;
   engine.desire_state = InstanceState::running;
@@ -146,10 +148,10 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
   const seconds wait = family.view.settings().replica_start_wait();
   const model::Time limit = since.value_or(family.view.now()) + wait;
   const bool waited = since && limit <= family.view.now();
-  if (!node.ready)
+  if (!node.ready && !MOOR_PLANT("control-starts-on-dead-node"))
     return family.set_condition(lh::kVolumeOpening, true, "NodeNotReady",
                                 fmt::format("node {} is not ready", family.volume->spec.node_id));
-  if (!ready.awaited.empty() && !waited) {
+  if (!ready.awaited.empty() && !waited && !MOOR_PLANT("control-ignores-awaited")) {
     family.again_at(limit);
     // Named are those with trouble: a list that shrinks with each start would be a write for each.
     return family.set_condition(lh::kVolumeOpening, true, "WaitingForReplicas",
@@ -164,7 +166,8 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
   if (must_pause(family))
     return family.set_condition(lh::kVolumeOpening, true, "EngineFailing",
                                 family.volume->status.restarts.cause);
-  if (restart) count_restart(family, why_it_ended(*family.engine));
+  if (restart && !MOOR_PLANT("control-restart-not-counted"))
+    count_restart(family, why_it_ended(*family.engine));
   grant_epoch(family, ready, node, proof);
 }
 
@@ -198,7 +201,8 @@ std::int32_t restarts_in_a_row(const Family& family) {
 std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
   if (!family.grant || !family.grant->spec.active) return std::nullopt;
   const mr::GrantHolder& holder = *family.grant->spec.active;
-  if (family.engine && family.engine->status.epoch == holder.epoch &&
+  if (family.engine &&
+      (family.engine->status.epoch == holder.epoch || MOOR_PLANT("control-old-epoch-proves")) &&
       has_ended(family.engine->status.current_state)) {
     mr::ReleaseProof proof;
     proof.type = mr::ProofType::unmounted;
@@ -265,7 +269,8 @@ void tell_robustness(Family& family, const attach::Progress& progress) {
   if (!attached || !progress.opened) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
   const auto in_step = std::count_if(grant.members.begin(), grant.members.end(),
                                      [](const auto& one) { return one.second == MemberMode::rw; });
-  const bool healthy = in_step >= family.volume->spec.number_of_replicas;
+  const bool healthy =
+      in_step >= (MOOR_PLANT("control-robustness-wrong") ? 1 : family.volume->spec.number_of_replicas);
   if (!healthy && family.volume->status.robustness != Robustness::degraded)
     family.status().last_degraded_at = model::format_rfc3339(family.view.now());
   family.set(&lh::VolumeStatus::robustness, healthy ? Robustness::healthy : Robustness::degraded);
@@ -288,7 +293,7 @@ void lift_fault(Family& family) {
                                  return member.second == MemberMode::rw && found != family.replicas.end() &&
                                         node_life(family.view, found->second->spec.node_id).ready;
                                });
-  if (!any || must_pause(family)) return;
+  if (!any || must_pause(family) || MOOR_PLANT("control-fault-forever")) return;
   family.status().robustness = Robustness::unknown;
   family.status().last_auto_salvaged_at = model::format_rfc3339(family.view.now());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/plant.h"
 #include "model/coordination/lease.h"
 #include "model/longhorn/group.h"
 #include "registry/keys.h"
@@ -194,7 +195,10 @@ Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken t
     lane.stats.busy += took;
     lane.stats.longest = std::max(lane.stats.longest, took);
     if (!done) {
-      lane.queue.failed(key, done.is(Errc::conflict) ? kConflictPause : kErrorPause);
+      if (MOOR_PLANT("control-conflict-forgotten") && done.is(Errc::conflict))
+        lane.queue.done(key, {});
+      else
+        lane.queue.failed(key, done.is(Errc::conflict) ? kConflictPause : kErrorPause);
       if (done.is(Errc::conflict)) CO_TRY_VOID(co_await registry_.catch_up());
     }
     co_await Yield{registry_.executor()};
@@ -211,7 +215,7 @@ Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term) {
     registry::WriteOptions options;
     options.field_manager = options_.field_manager;
     options.field_validation = registry::FieldValidation::ignore;
-    plan.guards.push_back(std::move(term));
+    if (!MOOR_PLANT("control-term-not-guarded")) plan.guards.push_back(std::move(term));
     const auto written =
         co_await registry_.transact(std::move(plan.writes), std::move(plan.guards), std::move(options));
     if (!written) {

@@ -383,43 +383,6 @@ TEST(ManagedFields, ManyUpdateManagersAreMergedIntoOne) {
   EXPECT_EQ(std::count(owners.begin(), owners.end(), ';'), 9);
 }
 
-// A write that carries the ownership along takes a short way where it can; one that does not takes the long
-// way.
-TEST(ManagedFields, TheShortWayRecordsWhatTheLongWayDoes) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    std::uint64_t state = seed;
-    const auto below = [&state](std::uint64_t limit) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      return (state >> 33) % limit;
-    };
-    Json object = Json::object({{"metadata", Json::object({{"name", "p"}})},
-                                {"spec", Json::object({{"nodeName", "n0"}, {"hostname", "h0"}})}});
-    track_write(pod(), nullptr, object, {"m0", "", "2026-01-01T00:00:00Z"});
-    for (int step = 1; step <= 20; ++step) {
-      const Writer writer{fmt::format("m{}", below(3)), below(4) == 0 ? "status" : "",
-                          fmt::format("2026-01-01T00:00:{:02}Z", step / 2)};
-      Json next = object;
-      Json& part = next[writer.subresource.empty() ? "spec" : "status"];
-      if (!part.is_object()) part = Json::object();
-      for (const char* field : {"nodeName", "hostname", "message", "reason"}) {
-        if (below(3) == 0) part.set(field, fmt::format("v{}", below(3)));
-        if (below(9) == 0) part.erase(field);
-      }
-      Json carried = next;
-      Json bare = next;
-      bare["metadata"].erase("managedFields");
-      track_write(pod(), &object, carried, writer);
-      track_write(pod(), &object, bare, writer);
-      const Json* short_way = carried.find_path({"metadata", "managedFields"});
-      const Json* long_way = bare.find_path({"metadata", "managedFields"});
-      ASSERT_EQ(short_way == nullptr, long_way == nullptr) << "seed " << seed << " step " << step;
-      if (short_way != nullptr)
-        ASSERT_EQ(moor::to_text(*short_way), moor::to_text(*long_way)) << "seed " << seed << " step " << step;
-      object = std::move(carried);
-    }
-  }
-}
-
 TEST(FieldSet, RoundTripsThroughFieldsV1) {
   const char* text =
       R"({"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:volumes":{"k:{\"name\":\"v\"}":{".":{},"f:name":{}}}}})";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/plant.h"
 #include "registry/prepare.h"
 
 namespace moor::registry {
@@ -66,7 +67,7 @@ void Informer::replace(std::vector<Object> objects) {
   for (Object& object : objects) found[key_of(*object)] = std::move(object);
   std::vector<Key> gone;
   for (const auto& [key, object] : objects_)
-    if (!found.contains(key)) gone.push_back(key);
+    if (!found.contains(key) && !MOOR_PLANT("informer-keeps-gone")) gone.push_back(key);
   for (const Key& key : gone) drop(key);
   for (auto& [key, object] : found) put(key, std::move(object));
 }
@@ -126,7 +127,9 @@ Task<Result<void>> Informer::run(CancelToken token) {
       if (version_ != before) pause = options_.shortest_pause;
     }
     CO_TRY_VOID(token.check());
-    if (result.is(Errc::expired) || is_from_the_future(result.error())) must_list = true;
+    if ((result.is(Errc::expired) && !MOOR_PLANT("informer-expired-not-listed")) ||
+        is_from_the_future(result.error()))
+      must_list = true;
     log_debug("a watch ended and is taken up again",
               {{"kind", what_.kind->kind}, {"from", version_}, {"reason", result.error().error}});
     Duration wait = pause;

@@ -1,18 +1,49 @@
+#include "sim/check/checks.h"
 #include "sim/check/first.h"
-#include "sim/checker.h"
 
 namespace moor::sim {
 
 const std::vector<CheckerEntry>& checkers() {
-  static const std::vector<CheckerEntry> all{
-      {"invariant_s01_acknowledged_data_stays", invariant_s01_acknowledged_data_stays},
-      {"invariant_s02_epochs_only_grow", invariant_s02_epochs_only_grow},
-      {"invariant_s03_an_epoch_has_one_engine", invariant_s03_an_epoch_has_one_engine},
-      {"invariant_s07_one_node_is_granted", invariant_s07_one_node_is_granted},
-      {"invariant_s10_current_node_means_attached", invariant_s10_current_node_means_attached},
-      {"invariant_l01_tickets_are_satisfied", invariant_l01_tickets_are_satisfied},
-      {"invariant_l03_no_ticket_means_detached", invariant_l03_no_ticket_means_detached},
+#define CHECKER(name) \
+  { #name, name }
+  static const std::vector<CheckerEntry> all = {
+      CHECKER(invariant_s01_one_writer),
+      CHECKER(invariant_s01_acknowledged_data_stays),
+      CHECKER(invariant_s02_epoch_never_falls),
+      CHECKER(invariant_s03_epoch_is_one_process),
+      CHECKER(invariant_s04_replica_obeys_its_floor),
+      CHECKER(invariant_s05_members_know_the_epoch),
+      CHECKER(invariant_s06_no_member_is_dropped_silently),
+      CHECKER(invariant_s07_one_owner),
+      CHECKER(invariant_s07_one_node_is_granted),
+      CHECKER(invariant_s09_through_empty),
+      CHECKER(invariant_s10_current_node_is_true),
+      CHECKER(invariant_s11_one_engine_per_node),
+      CHECKER(invariant_s12_release_is_proven),
+      CHECKER(invariant_s15_satisfied_means_attached),
+      CHECKER(invariant_s18_no_workload_is_interrupted),
+      CHECKER(invariant_s19_the_best_ticket_wins),
+      CHECKER(invariant_s20_reservation_keeps_others_away),
+      CHECKER(invariant_s32_nothing_outlives_its_volume),
+      CHECKER(invariant_s33_directory_of_one_volume),
+      CHECKER(invariant_s37_attach_limit),
+      CHECKER(invariant_s38_no_write_is_lost),
+      CHECKER(invariant_s39_only_the_leader_decides),
+      CHECKER(invariant_s44_failed_member_stays_out),
+      CHECKER(invariant_s45_limits_are_written_down),
+      CHECKER(naive_model_of_grants),
+      CHECKER(rule_agent_stops_only_what_it_is_told_to),
+      CHECKER(liveness_l01_tickets_are_satisfied),
+      CHECKER(liveness_l03_unwanted_is_detached),
+      CHECKER(liveness_l06_deletions_end),
+      CHECKER(liveness_l07_tickets_of_the_gone_retire),
+      CHECKER(liveness_l08_comes_to_rest),
+      CHECKER(liveness_l10_every_wait_is_explained),
+      CHECKER(liveness_l11_what_returns_serves),
+      CHECKER(liveness_members_are_equal_at_rest),
+      CHECKER(rule_status_mirrors_the_grant),
   };
+#undef CHECKER
   return all;
 }
 

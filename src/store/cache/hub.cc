@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 namespace moor::store {
 namespace {
@@ -129,8 +130,9 @@ Result<std::unique_ptr<Subscription>> Hub::subscribe(Interest interest, Revision
     return make_error(Errc::expired, fmt::format("revision {} is too old, the oldest kept is {}: list again",
                                                  after, ring_start_));
   std::unique_ptr<Subscription> subscription(new Subscription(*this, std::move(interest)));
-  auto change = std::partition_point(ring_.begin(), ring_.end(),
-                                     [after](const ChangePtr& c) { return c->revision <= after; });
+  auto change = std::partition_point(ring_.begin(), ring_.end(), [after](const ChangePtr& c) {
+    return c->revision <= after + (MOOR_PLANT("hub-resume-skips") ? 1 : 0);
+  });
   // The backlog is bounded by the ring itself, not by the limit for watchers that fall behind.
   for (; change != ring_.end(); ++change) {
     if (concerns(subscription->interest_, **change)) subscription->pending_.push_back(*change);
@@ -190,6 +192,7 @@ void Hub::reset(Revision revision) {
   ring_bytes_ = 0;
   ring_start_ = revision;
   revision_ = revision;
+  if (MOOR_PLANT("hub-reset-not-told")) return;
   for (const auto& [number, subscription] : everybody())
     subscription->fail(make_error(Errc::expired, "the history before this watch is gone: list again"));
 }

@@ -1,0 +1,70 @@
+#include "base/plants.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+
+namespace moor::plant {
+namespace {
+
+// name → the files that have it, once for each time.
+std::map<std::string, std::vector<std::string>> sites_in_sources() {
+  std::map<std::string, std::vector<std::string>> sites;
+  const std::filesystem::path root(MOOR_SOURCES);
+  const std::regex use(R"re(MOOR_PLANT\("([a-z0-9-]+)"\))re");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".cc" && extension != ".h") continue;
+    if (entry.path().filename() == "plant.h" || entry.path().filename() == "plants_test.cc") continue;
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const std::string body = text.str();
+    for (std::sregex_iterator at(body.begin(), body.end(), use), end; at != end; ++at)
+      sites[(*at)[1]].push_back(std::filesystem::relative(entry.path(), root));
+  }
+  return sites;
+}
+
+TEST(Plants, EachOneOfTheListStandsOnceInTheFileThatItNames) {
+  const auto sites = sites_in_sources();
+  for (const Plant& one : all()) {
+    const auto found = sites.find(std::string(one.name));
+    ASSERT_NE(found, sites.end()) << one.name << " is in the list and nowhere in the sources";
+    ASSERT_EQ(found->second.size(), 1u) << one.name;
+    EXPECT_TRUE(one.site.starts_with(found->second.front() + " "))
+        << one.name << " is in " << found->second.front() << ", the list says " << one.site;
+  }
+}
+
+TEST(Plants, NoneStandsInTheSourcesThatTheListDoesNotHave) {
+  for (const auto& [name, files] : sites_in_sources())
+    EXPECT_NE(find(name), nullptr) << name << " in " << files.front();
+}
+
+TEST(Plants, ThereAreEnoughAndEachSaysWhatIsWrongAndWhoShouldNotice) {
+  EXPECT_GE(all().size(), 45u);
+  std::map<std::string_view, int> names;
+  for (const Plant& one : all()) {
+    EXPECT_EQ(++names[one.name], 1) << one.name;
+    EXPECT_TRUE(one.mistake.ends_with(".")) << one.name;
+    EXPECT_FALSE(one.caught.empty()) << one.name;
+  }
+}
+
+TEST(Plants, AnUnknownNameIsRefusedAndABuildWithoutThemSaysSo) {
+  EXPECT_EQ(select("no-such-mistake").code(), Errc::not_found);
+  EXPECT_TRUE(select("").ok());
+  const auto selected = select(all().front().name);
+  EXPECT_EQ(selected.ok(), is_planted_build());
+  if (!selected) {
+    EXPECT_EQ(selected.code(), Errc::unsupported);
+  }
+  EXPECT_TRUE(select("").ok());
+}
+
+}  // namespace
+}  // namespace moor::plant
