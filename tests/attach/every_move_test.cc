@@ -291,7 +291,14 @@ class MovingWorld {
       const std::int64_t epoch = active                   ? grant().active->epoch
                                  : named(grant().standby) ? grant().standby->epoch
                                                           : 0;
-      if (epoch == 0) continue;  // a source that holds its clients
+      if (epoch == 0) {
+        // A standby that the Grant forgot is refused and ends; a source holds its clients.
+        if (slot.process && slot.process->standby) {
+          slot.ended = std::max(slot.ended, slot.process->epoch);
+          slot.process.reset();
+        }
+        continue;
+      }
       if (!slot.process && epoch <= slot.ended) continue;
       slot.process = Process{epoch, !active};
     }
