@@ -15,6 +15,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverl
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these inside libstdc++ for correct code at -O2 (its bugs 105329 and 107852).
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds)
+else()
+  # libstdc++ 12's own std::stable_sort uses what it deprecates, and clang says so of every instance.
+  add_compile_options(-Wno-deprecated-declarations)
 endif()
 if(MOOR_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -1,228 +1,437 @@
 #include "base/json.h"
 
+#include <cstdlib>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "base/assert.h"
-#include "base/json_boost.h"
+#include "base/json_inside.h"
+#include "base/json_share.h"
 
 namespace moor {
-namespace bj = boost::json;
+
+using json::Node;
+using json::Slot;
+using json::Text;
+using Access = JsonAccess;
+using Tag = json::Tag;
+
+namespace json {
 namespace {
-bj::value& of(Json& json) {
-  return JsonAccess::of(json);
+
+// Objects with more members than this are looked up by hash.
+constexpr std::uint32_t kScanned = 24;
+
+void* allocate(std::size_t bytes) {
+  void* memory = std::malloc(bytes);
+  MOOR_ASSERT(memory != nullptr, "no memory for a JSON value of {} bytes", bytes);
+  return memory;
 }
-const bj::value& of(const Json& json) {
-  return JsonAccess::of(json);
+
+std::uint32_t checked(std::size_t size) {
+  MOOR_ASSERT(size < std::numeric_limits<std::uint32_t>::max() / 4, "a JSON value with {} items", size);
+  return static_cast<std::uint32_t>(size);
 }
-bj::string_view sv(std::string_view text) {
-  return {text.data(), text.size()};
+
+Node* make_node(std::size_t capacity, std::size_t item_bytes) {
+  Node* node = new (allocate(sizeof(Node) + capacity * item_bytes)) Node;
+  node->capacity = checked(capacity);
+  return node;
 }
-std::string_view sv(const bj::string& text) {
-  return {text.data(), text.size()};
+
+std::size_t hash(std::string_view key) {
+  return std::hash<std::string_view>()(key);
 }
+
+void drop_index(Node* node) {
+  std::free(node->index);
+  node->index = nullptr;
+}
+
+void note_in_index(Node* node, std::uint32_t place) {
+  std::size_t at = hash(key_of(members(node)[place])) & node->index_mask;
+  while (node->index[at] != 0) at = (at + 1) & node->index_mask;
+  node->index[at] = place + 1;
+}
+
+void build_index(Node* node) {
+  drop_index(node);
+  if (node->size <= kScanned) return;
+  std::size_t room = 64;
+  while (room < std::size_t{node->capacity} * 2) room *= 2;
+  node->index = static_cast<std::uint32_t*>(allocate(room * sizeof(std::uint32_t)));
+  std::memset(node->index, 0, room * sizeof(std::uint32_t));
+  node->index_mask = checked(room - 1);
+  for (std::uint32_t i = 0; i < node->size; ++i) note_in_index(node, i);
+}
+
+Slot* look_up(Node* node, std::string_view key) {
+  Slot* slots = members(node);
+  if (node->index == nullptr) {
+    for (std::uint32_t i = 0; i < node->size; ++i)
+      if (key_of(slots[i]) == key) return &slots[i];
+    return nullptr;
+  }
+  for (std::size_t at = hash(key) & node->index_mask; node->index[at] != 0; at = (at + 1) & node->index_mask)
+    if (key_of(slots[node->index[at] - 1]) == key) return &slots[node->index[at] - 1];
+  return nullptr;
+}
+
+Node* copy_array(Node* from, std::size_t capacity) {
+  Node* node = make_array(capacity);
+  for (std::uint32_t i = 0; i < from->size; ++i) new (&items(node)[i]) Json(items(from)[i]);
+  node->size = from->size;
+  return node;
+}
+
+Node* copy_object(Node* from, std::size_t capacity) {
+  Node* node = make_object(capacity);
+  for (std::uint32_t i = 0; i < from->size; ++i)
+    new (&members(node)[i]) Slot{members(from)[i].key, members(from)[i].value};
+  node->size = from->size;
+  build_index(node);
+  return node;
+}
+
+void release(Node* node, Tag tag) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (node->owners.load(std::memory_order_acquire) != 1 &&
+      node->owners.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
+  if (tag == Tag::array) {
+    for (std::uint32_t i = 0; i < node->size; ++i) items(node)[i].~Json();
+  } else {
+    for (std::uint32_t i = 0; i < node->size; ++i) members(node)[i].~Slot();
+    drop_index(node);
+  }
+  std::free(node);
+}
+
+void release(Text* text) {
+  if (text->owners.load(std::memory_order_acquire) == 1 ||
+      text->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    std::free(text);
+}
+
+// The value's node for writing: its own from here on.
+Node* own(Json& json) {
+  Node* node = Access::node(json);
+  if (node->owners.load(std::memory_order_acquire) != 1) {
+    const Tag tag = Access::tag(json);
+    Node* copy =
+        tag == Tag::array ? copy_array(node, node->size + 1) : copy_object(node, std::size_t{node->size} + 1);
+    release(node, tag);
+    Access::set_node(json, copy, tag);
+    node = copy;
+  }
+  node->open = true;
+  return node;
+}
+
+Node* with_room(Json& json) {
+  Node* node = own(json);
+  if (node->size < node->capacity) return node;
+  const bool array = Access::tag(json) == Tag::array;
+  const std::uint32_t capacity = checked(std::max<std::size_t>(4, std::size_t{node->size} * 2));
+  void* memory =
+      std::realloc(static_cast<void*>(node), sizeof(Node) + capacity * (array ? sizeof(Json) : sizeof(Slot)));
+  MOOR_ASSERT(memory != nullptr, "no memory for a JSON value of {} items", capacity);
+  node = static_cast<Node*>(memory);
+  node->capacity = capacity;
+  Access::set_node(json, node, array ? Tag::array : Tag::object);
+  if (node->index != nullptr) build_index(node);
+  return node;
+}
+
+Json& append_member(Json& json, std::string_view key, Json value) {
+  Node* node = with_room(json);
+  Slot* slot = new (&members(node)[node->size]) Slot{Json(key), std::move(value)};
+  ++node->size;
+  if (node->index != nullptr) {
+    note_in_index(node, node->size - 1);
+  } else if (node->size > kScanned) {
+    build_index(node);
+  }
+  return slot->value;
+}
+
 }  // namespace
 
+Node* make_array(std::size_t capacity) {
+  return make_node(capacity, sizeof(Json));
+}
+Node* make_object(std::size_t capacity) {
+  return make_node(capacity, sizeof(Slot));
+}
+
+void finish_object(Node* node) {
+  Slot* slots = members(node);
+  std::uint32_t kept = 0;
+  const std::uint32_t given = node->size;
+  node->size = 0;
+  const bool indexed = given > kScanned;
+  if (indexed) {
+    node->size = given;
+    build_index(node);
+    std::memset(node->index, 0, (std::size_t{node->index_mask} + 1) * sizeof(std::uint32_t));
+    node->size = 0;
+  }
+  for (std::uint32_t i = 0; i < given; ++i) {
+    if (Slot* earlier = look_up(node, key_of(slots[i]))) {
+      earlier->value = std::move(slots[i].value);
+      slots[i].~Slot();
+      continue;
+    }
+    if (kept != i) std::memcpy(static_cast<void*>(&slots[kept]), static_cast<void*>(&slots[i]), sizeof(Slot));
+    node->size = ++kept;
+    if (indexed) note_in_index(node, kept - 1);
+  }
+}
+
+}  // namespace json
+
+void JsonAccess::set_text(Json& json, std::string_view text) {
+  if (text.size() <= json::kShort) {
+    if (!text.empty()) std::memcpy(json.storage_, text.data(), text.size());
+    json.storage_[kLength] = static_cast<std::byte>(text.size());
+    return set_tag(json, Tag::short_string);
+  }
+  Text* held = new (json::allocate(sizeof(Text) + text.size())) Text;
+  held->size = json::checked(text.size());
+  std::memcpy(held->data(), text.data(), text.size());
+  store(json, held, Tag::long_string);
+}
+
 Json::Json() noexcept {
-  new (storage_) bj::value(nullptr);
+  Access::set_tag(*this, Tag::null);
 }
 Json::Json(std::nullptr_t) noexcept : Json() {}
 Json::Json(bool value) noexcept {
-  new (storage_) bj::value(value);
+  Access::store(*this, value, Tag::boolean);
 }
-Json::Json(int value) noexcept {
-  new (storage_) bj::value(value);
-}
-Json::Json(long value) noexcept {
-  new (storage_) bj::value(value);
-}
+Json::Json(int value) noexcept : Json(static_cast<long long>(value)) {}
+Json::Json(long value) noexcept : Json(static_cast<long long>(value)) {}
 Json::Json(long long value) noexcept {
-  new (storage_) bj::value(value);
+  Access::store(*this, static_cast<std::int64_t>(value), Tag::int64);
 }
-Json::Json(unsigned value) noexcept {
-  new (storage_) bj::value(value);
-}
-Json::Json(unsigned long value) noexcept {
-  new (storage_) bj::value(value);
-}
+Json::Json(unsigned value) noexcept : Json(static_cast<unsigned long long>(value)) {}
+Json::Json(unsigned long value) noexcept : Json(static_cast<unsigned long long>(value)) {}
 Json::Json(unsigned long long value) noexcept {
-  new (storage_) bj::value(value);
+  Access::store(*this, static_cast<std::uint64_t>(value), Tag::uint64);
 }
 Json::Json(double value) noexcept {
-  new (storage_) bj::value(value);
+  Access::store(*this, value, Tag::number);
 }
 Json::Json(const char* value) : Json(std::string_view(value)) {}
 Json::Json(std::string_view value) {
-  new (storage_) bj::value(sv(value));
+  Access::set_text(*this, value);
 }
 Json::Json(const std::string& value) : Json(std::string_view(value)) {}
-Json::Json(const Json& other) {
-  new (storage_) bj::value(of(other));
+
+Json::Json(const Json& other) {  // NOLINT(misc-no-recursion): open nodes only
+  std::memcpy(storage_, other.storage_, sizeof storage_);
+  const Tag tag = Access::tag(other);
+  if (tag < Tag::long_string) return;
+  if (tag == Tag::long_string) {
+    Access::load<Text*>(other)->owners.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  Node* node = Access::node(other);
+  if (!node->open) {
+    node->owners.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  Access::set_node(
+      *this, tag == Tag::array ? json::copy_array(node, node->size) : json::copy_object(node, node->size),
+      tag);
 }
+
 Json::Json(Json&& other) noexcept {
-  new (storage_) bj::value(std::move(of(other)));
+  std::memcpy(storage_, other.storage_, sizeof storage_);
+  Access::set_tag(other, Tag::null);
 }
+
 Json& Json::operator=(const Json& other) {
-  of(*this) = of(other);
+  if (this != &other) *this = Json(other);  // it may be a part of what it replaces
   return *this;
 }
+
 Json& Json::operator=(Json&& other) noexcept {
-  of(*this) = std::move(of(other));
+  if (this == &other) return *this;
+  Json old(std::move(*this));  // goes last: the other may be a part of it
+  std::memcpy(storage_, other.storage_, sizeof storage_);
+  Access::set_tag(other, Tag::null);
   return *this;
 }
-Json::~Json() {
-  of(*this).~value();
+
+Json::~Json() {  // NOLINT(misc-no-recursion): as deep as the value
+  const Tag tag = Access::tag(*this);
+  if (tag < Tag::long_string) return;
+  if (tag == Tag::long_string) {
+    json::release(Access::load<Text*>(*this));
+  } else {
+    json::release(Access::node(*this), tag);
+  }
 }
 
 Json Json::object(std::initializer_list<Member> members) {
-  Json json;
-  bj::object& object = of(json).emplace_object();
-  object.reserve(members.size());
-  for (const Member& member : members) object.insert_or_assign(sv(member.key), of(member.value));
-  return json;
+  Json made;
+  Node* node = json::make_object(members.size());
+  for (const Member& member : members)
+    new (&json::members(node)[node->size++]) Slot{Json(member.key), member.value};
+  json::finish_object(node);
+  Access::set_node(made, node, Tag::object);
+  return made;
 }
 
 Json Json::array(std::initializer_list<Json> items) {
-  Json json;
-  bj::array& array = of(json).emplace_array();
-  array.reserve(items.size());
-  for (const Json& item : items) array.push_back(of(item));
-  return json;
+  Json made;
+  Node* node = json::make_array(items.size());
+  for (const Json& item : items) new (&json::items(node)[node->size++]) Json(item);
+  Access::set_node(made, node, Tag::array);
+  return made;
 }
 
 Json::Kind Json::kind() const {
-  switch (of(*this).kind()) {
-    case bj::kind::null: return Kind::null;
-    case bj::kind::bool_: return Kind::boolean;
-    case bj::kind::int64: return Kind::int64;
-    case bj::kind::uint64: return Kind::uint64;
-    case bj::kind::double_: return Kind::number;
-    case bj::kind::string: return Kind::string;
-    case bj::kind::array: return Kind::array;
-    case bj::kind::object: return Kind::object;
+  switch (Access::tag(*this)) {
+    case Tag::null: return Kind::null;
+    case Tag::boolean: return Kind::boolean;
+    case Tag::int64: return Kind::int64;
+    case Tag::uint64: return Kind::uint64;
+    case Tag::number: return Kind::number;
+    case Tag::short_string:
+    case Tag::long_string: return Kind::string;
+    case Tag::array: return Kind::array;
+    case Tag::object: return Kind::object;
   }
   return Kind::null;
 }
 
 bool Json::as_bool() const {
   MOOR_ASSERT(is_bool());
-  return of(*this).get_bool();
+  return Access::load<bool>(*this);
 }
 
 double Json::as_double() const {
-  const bj::value& value = of(*this);
-  if (const auto* number = value.if_double()) return *number;
-  if (const auto* number = value.if_int64()) return static_cast<double>(*number);
-  if (const auto* number = value.if_uint64()) return static_cast<double>(*number);
-  MOOR_UNREACHABLE("not a number");
+  switch (Access::tag(*this)) {
+    case Tag::number: return Access::load<double>(*this);
+    case Tag::int64: return static_cast<double>(Access::load<std::int64_t>(*this));
+    case Tag::uint64: return static_cast<double>(Access::load<std::uint64_t>(*this));
+    default: MOOR_UNREACHABLE("not a number");
+  }
 }
 
 std::string_view Json::as_string() const {
   MOOR_ASSERT(is_string());
-  return sv(of(*this).get_string());
+  return Access::text(*this);
 }
 
 std::optional<std::int64_t> Json::to_int64() const {
-  const bj::value& value = of(*this);
-  if (const auto* number = value.if_int64()) return *number;
-  if (const auto* number = value.if_uint64()) {
-    if (*number <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      return static_cast<std::int64_t>(*number);
-  }
-  return std::nullopt;
+  if (Access::tag(*this) == Tag::int64) return Access::load<std::int64_t>(*this);
+  if (Access::tag(*this) != Tag::uint64) return std::nullopt;
+  const auto number = Access::load<std::uint64_t>(*this);
+  if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+  return static_cast<std::int64_t>(number);
 }
 
 std::optional<std::uint64_t> Json::to_uint64() const {
-  const bj::value& value = of(*this);
-  if (const auto* number = value.if_uint64()) return *number;
-  if (const auto* number = value.if_int64()) {
-    if (*number >= 0) return static_cast<std::uint64_t>(*number);
-  }
-  return std::nullopt;
+  if (Access::tag(*this) == Tag::uint64) return Access::load<std::uint64_t>(*this);
+  if (Access::tag(*this) != Tag::int64) return std::nullopt;
+  const auto number = Access::load<std::int64_t>(*this);
+  if (number < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
 }
 
 std::size_t Json::size() const {
-  if (const auto* array = of(*this).if_array()) return array->size();
-  if (const auto* object = of(*this).if_object()) return object->size();
-  return 0;
+  return Access::has_node(*this) ? Access::node(*this)->size : 0;
 }
 
 const Json& Json::at(std::size_t index) const {
-  return const_cast<Json*>(this)->at(index);
+  MOOR_ASSERT(is_array() && index < size(), "item {} of {}", index, size());
+  return json::items(Access::node(*this))[index];
 }
 
 Json& Json::at(std::size_t index) {
-  auto* array = of(*this).if_array();
-  MOOR_ASSERT(array != nullptr && index < array->size(), "item {} of {}", index, size());
-  return JsonAccess::view((*array)[index]);
+  MOOR_ASSERT(is_array() && index < size(), "item {} of {}", index, size());
+  return json::items(json::own(*this))[index];
 }
 
 Json& Json::push_back(Json value) {
-  auto* array = of(*this).if_array();
-  MOOR_ASSERT(array != nullptr);
-  array->push_back(std::move(of(value)));
-  return JsonAccess::view(array->back());
+  MOOR_ASSERT(is_array());
+  Node* node = json::with_room(*this);
+  return *new (&json::items(node)[node->size++]) Json(std::move(value));
 }
 
 void Json::insert(std::size_t index, Json value) {
-  auto* array = of(*this).if_array();
-  MOOR_ASSERT(array != nullptr && index <= array->size());
-  array->insert(array->begin() + static_cast<std::ptrdiff_t>(index), std::move(of(value)));
+  MOOR_ASSERT(is_array() && index <= size());
+  Node* node = json::with_room(*this);
+  Json* place = json::items(node) + index;
+  std::memmove(static_cast<void*>(place + 1), static_cast<void*>(place), (node->size - index) * sizeof(Json));
+  new (place) Json(std::move(value));
+  ++node->size;
 }
 
 void Json::erase(std::size_t index) {
-  auto* array = of(*this).if_array();
-  MOOR_ASSERT(array != nullptr && index < array->size());
-  array->erase(array->begin() + static_cast<std::ptrdiff_t>(index));
+  MOOR_ASSERT(is_array() && index < size());
+  Node* node = json::own(*this);
+  Json* place = json::items(node) + index;
+  place->~Json();
+  --node->size;
+  std::memmove(static_cast<void*>(place), static_cast<void*>(place + 1), (node->size - index) * sizeof(Json));
 }
 
 const Json* Json::find(std::string_view key) const {
-  return const_cast<Json*>(this)->find(key);
+  if (!is_object()) return nullptr;
+  const Slot* slot = json::look_up(Access::node(*this), key);
+  return slot == nullptr ? nullptr : &slot->value;
 }
 
 Json* Json::find(std::string_view key) {
-  auto* object = of(*this).if_object();
-  if (object == nullptr) return nullptr;
-  auto* value = object->if_contains(sv(key));
-  return value == nullptr ? nullptr : &JsonAccess::view(*value);
+  if (!is_object() || json::look_up(Access::node(*this), key) == nullptr) return nullptr;
+  return &json::look_up(json::own(*this), key)->value;
 }
 
 Json& Json::set(std::string_view key, Json value) {
-  auto* object = of(*this).if_object();
-  MOOR_ASSERT(object != nullptr, "set '{}' in something that is no object", key);
-  return JsonAccess::view(object->insert_or_assign(sv(key), std::move(of(value))).first->value());
+  MOOR_ASSERT(is_object(), "set '{}' in something that is no object", key);
+  if (Slot* slot = json::look_up(json::own(*this), key)) {
+    slot->value = std::move(value);
+    return slot->value;
+  }
+  return json::append_member(*this, key, std::move(value));
 }
 
 Json& Json::operator[](std::string_view key) {
-  if (is_null()) of(*this).emplace_object();
-  auto* object = of(*this).if_object();
-  MOOR_ASSERT(object != nullptr, "member '{}' of something that is no object", key);
-  return JsonAccess::view((*object)[sv(key)]);
+  if (is_null()) *this = object();
+  MOOR_ASSERT(is_object(), "member '{}' of something that is no object", key);
+  if (Slot* slot = json::look_up(json::own(*this), key)) return slot->value;
+  return json::append_member(*this, key, Json());
 }
 
 bool Json::erase(std::string_view key) {
-  auto* object = of(*this).if_object();
-  if (object == nullptr) return false;
-  auto found = object->find(sv(key));
-  if (found == object->end()) return false;
-  object->stable_erase(found);
+  if (!is_object() || json::look_up(Access::node(*this), key) == nullptr) return false;
+  Node* node = json::own(*this);
+  Slot* slot = json::look_up(node, key);
+  slot->~Slot();
+  --node->size;
+  const auto place = static_cast<std::size_t>(slot - json::members(node));
+  std::memmove(static_cast<void*>(slot), static_cast<void*>(slot + 1), (node->size - place) * sizeof(Slot));
+  if (node->index != nullptr) json::build_index(node);
   return true;
 }
 
 std::string_view Json::key_at(std::size_t index) const {
-  const auto* object = of(*this).if_object();
-  MOOR_ASSERT(object != nullptr && index < object->size());
-  const auto key = (object->begin() + static_cast<std::ptrdiff_t>(index))->key();
-  return {key.data(), key.size()};
+  MOOR_ASSERT(is_object() && index < size());
+  return json::key_of(json::members(Access::node(*this))[index]);
 }
 
 const Json& Json::value_at(std::size_t index) const {
-  return const_cast<Json*>(this)->value_at(index);
+  MOOR_ASSERT(is_object() && index < size());
+  return json::members(Access::node(*this))[index].value;
 }
 
 Json& Json::value_at(std::size_t index) {
-  auto* object = of(*this).if_object();
-  MOOR_ASSERT(object != nullptr && index < object->size());
-  return JsonAccess::view((object->begin() + static_cast<std::ptrdiff_t>(index))->value());
+  MOOR_ASSERT(is_object() && index < size());
+  return json::members(json::own(*this))[index].value;
 }
 
 const Json* Json::find_path(std::initializer_list<std::string_view> path) const {
@@ -256,38 +465,67 @@ std::optional<bool> Json::get_bool(std::string_view key) const {
 namespace {
 
 // Members nearly always stand in the same order on both sides: then no key is looked up.
-bool is_equal(const boost::json::value& a, const boost::json::value& b) {  // NOLINT(misc-no-recursion)
-  if (a.is_object() && b.is_object()) {
-    const boost::json::object& left = a.get_object();
-    const boost::json::object& right = b.get_object();
-    if (left.size() != right.size()) return false;
-    auto there = right.begin();
-    for (const auto& member : left) {
-      if (there->key() == member.key()) {
-        if (!is_equal(member.value(), there->value())) return false;
-      } else {
-        const boost::json::value* found = right.if_contains(member.key());
-        if (found == nullptr || !is_equal(member.value(), *found)) return false;
-      }
-      ++there;
-    }
-    return true;
+bool same_members(Node* left, Node* right) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (left->size != right->size) return false;
+  for (std::uint32_t i = 0; i < left->size; ++i) {
+    const Slot& mine = json::members(left)[i];
+    const Slot* theirs = &json::members(right)[i];
+    if (json::key_of(*theirs) != json::key_of(mine)) theirs = json::look_up(right, json::key_of(mine));
+    if (theirs == nullptr || !(mine.value == theirs->value)) return false;
   }
-  if (a.is_array() && b.is_array()) {
-    const boost::json::array& left = a.get_array();
-    const boost::json::array& right = b.get_array();
-    if (left.size() != right.size()) return false;
-    for (std::size_t i = 0; i < left.size(); ++i)
-      if (!is_equal(left[i], right[i])) return false;
-    return true;
-  }
-  return a == b;
+  return true;
+}
+
+bool same_items(Node* left, Node* right) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (left->size != right->size) return false;
+  for (std::uint32_t i = 0; i < left->size; ++i)
+    if (!(json::items(left)[i] == json::items(right)[i])) return false;
+  return true;
 }
 
 }  // namespace
 
-bool operator==(const Json& a, const Json& b) {
-  return is_equal(of(a), of(b));
+bool operator==(const Json& a, const Json& b) {  // NOLINT(misc-no-recursion): as deep as the value
+  const Json::Kind kind = a.kind();
+  if (a.is_integer() && b.is_integer()) {
+    const bool small = a.to_int64().has_value();
+    return small ? a.to_int64() == b.to_int64() : a.to_uint64() == b.to_uint64();
+  }
+  if (kind != b.kind()) return false;
+  switch (kind) {
+    case Json::Kind::null: return true;
+    case Json::Kind::boolean: return a.as_bool() == b.as_bool();
+    case Json::Kind::int64:
+    case Json::Kind::uint64: return false;  // compared above
+    case Json::Kind::number: return a.as_double() == b.as_double();
+    case Json::Kind::string: return a.as_string() == b.as_string();
+    case Json::Kind::array:
+    case Json::Kind::object: break;
+  }
+  Node* left = Access::node(a);
+  Node* right = Access::node(b);
+  if (left == right) return true;
+  return kind == Json::Kind::array ? same_items(left, right) : same_members(left, right);
+}
+
+void settle(Json& json) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (!Access::has_node(json)) return;
+  Node* node = Access::node(json);
+  // Whoever writes into a value opens everything above it.
+  if (!node->open) return;
+  const bool array = json.is_array();
+  for (std::uint32_t i = 0; i < node->size; ++i)
+    settle(array ? json::items(node)[i] : json::members(node)[i].value);
+  node->open = false;
+}
+
+bool reads_back_alike(const Json& json) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (!Access::has_node(json)) return Access::tag(json) != Tag::number;
+  Node* node = Access::node(json);
+  const bool array = json.is_array();
+  for (std::uint32_t i = 0; i < node->size; ++i)
+    if (!reads_back_alike(array ? json::items(node)[i] : json::members(node)[i].value)) return false;
+  return true;
 }
 
 }  // namespace moor

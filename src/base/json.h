@@ -1,9 +1,9 @@
-// The Json value that rooms pass around. Boost.JSON does the work, in json.cc and json_text.cc only: its
-// headers cost seconds per file, so they stay out of ours.
+// The Json value that rooms pass around. How it is held is known to json.cc and json_text.cc only. A copy
+// shares what neither side writes to (json_inside.h, decision 0006), and is a value of its own all the same.
 //
-// A Json is a value: copies are deep. Objects keep the order in which keys were added. Reading the wrong kind
-// through as_*() is a programming error and asserts; look with is_*() or use the get_*() forms, which answer
-// "absent" for a missing key and for a value of another kind alike.
+// Objects keep the order in which keys were added; keys and texts move when members are. Reading the wrong
+// kind through as_*() is a programming error and asserts; look with is_*() or use the get_*() forms, which
+// answer "absent" for a missing key and for a value of another kind alike.
 #pragma once
 
 #include <cstddef>
@@ -97,7 +97,7 @@ class Json {
 
  private:
   friend struct JsonAccess;
-  // Boost.JSON's value lives here (json.cc asserts size and alignment).
+  // A tag, and a number, a short text or a counted node (json_inside.h).
   alignas(8) std::byte storage_[24];
 };
 

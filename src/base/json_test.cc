@@ -1,5 +1,10 @@
 #include "base/json.h"
 
+#include <fmt/format.h>
+
+#include "base/json_share.h"
+#include "base/random.h"
+
 namespace moor {
 namespace {
 
@@ -59,6 +64,81 @@ TEST(Json, CopiesAreDeepAndMovesLeaveNothingBehind) {
   third["list"].erase(0);
   third["list"].insert(0, "new");
   EXPECT_EQ(to_text(third), R"({"list":["new",2,3]})");
+}
+
+TEST(Json, ACopyKeepsWhatItHasWhenOldReferencesAreWrittenThrough) {
+  Json first = parsed(R"({"a":{"b":[1,2]},"c":"a text that does not fit into a value"})");
+  Json& inner = first["a"];
+  const Json copy = first;
+  inner["b"].push_back(3);
+  inner.set("d", true);
+  EXPECT_EQ(to_text(copy), R"({"a":{"b":[1,2]},"c":"a text that does not fit into a value"})");
+  EXPECT_EQ(to_text(first), R"({"a":{"b":[1,2,3],"d":true},"c":"a text that does not fit into a value"})");
+  first = *std::as_const(first).find("a");  // a part of what it replaces
+  EXPECT_EQ(to_text(first), R"({"b":[1,2,3],"d":true})");
+}
+
+// One random change somewhere in the value.
+void change(Json& json, Random& random, int depth) {
+  const std::string key = fmt::format("k{}", random.below(4));
+  if (!json.is_object() && !json.is_array()) json = random.below(2) == 0 ? Json::object() : Json::array();
+  const auto place = static_cast<std::size_t>(random.below(json.size() + 1));
+  if (depth > 0 && place < json.size())
+    return change(json.is_array() ? json.at(place) : json.value_at(place), random, depth - 1);
+  const std::string text(static_cast<std::size_t>(random.below(40)), 'x');
+  switch (random.below(3)) {
+    case 0: json.is_array() ? (void)json.push_back(text) : (void)json.set(key, text); break;
+    case 1:
+      if (json.is_array() && place < json.size()) json.erase(place);
+      if (json.is_object()) json.erase(key);
+      break;
+    default: json.is_array() ? json.insert(place, Json::object()) : (void)(json[key] = Json::array());
+  }
+}
+
+TEST(Json, ValuesThatShareTheirPartsNeverSeeEachOthersChanges) {
+  SeededRandom random(20261116);
+  std::vector<Json> values(6, Json::object());
+  std::vector<std::string> texts(6, "{}");
+  for (int i = 0; i < 20'000; ++i) {
+    const auto from = static_cast<std::size_t>(random.below(6));
+    const auto to = static_cast<std::size_t>(random.below(6));
+    Json* kept = values[from].is_object() && !values[from].empty() ? &values[from].value_at(0) : nullptr;
+    if (random.below(3) == 0) settle(values[from]), kept = nullptr;
+    if (random.below(2) == 0) {
+      values[to] = values[from];
+      texts[to] = texts[from];
+    } else if (random.below(4) == 0) {
+      values[to] = Json::object({{"part", values[from]}});
+      texts[to] = fmt::format(R"({{"part":{}}})", texts[from]);
+    }
+    if (texts[to].size() > 4000) values[to] = Json::object(), texts[to] = "{}";
+    if (kept != nullptr && to != from && random.below(2) == 0) {
+      change(*kept, random, 3);  // a reference from before the copy
+    } else {
+      change(values[from], random, 3);
+    }
+    texts[from] = to_text(values[from]);
+    for (std::size_t k = 0; k < values.size(); ++k) ASSERT_EQ(to_text(values[k]), texts[k]) << i;
+    ASSERT_EQ(values[to] == values[from], texts[to] == texts[from]) << i;
+    ASSERT_EQ(values[from], *parse_json(texts[from], {.max_depth = 4000})) << i;
+  }
+}
+
+TEST(Json, LargeObjectsFindTheirMembers) {
+  Json large = Json::object();
+  std::string text = "{\"k7\":-1";
+  for (int i = 0; i < 500; ++i) large.set(fmt::format("k{}", i), i);
+  for (int i = 0; i < 500; ++i) text += fmt::format(",\"k{}\":{}", i, i);
+  EXPECT_EQ(parsed(text + "}"), large);  // k7 stood twice: the last one counts
+  EXPECT_EQ(parsed(text + "}").size(), 500u);
+  const Json copy = large;
+  for (int i = 0; i < 500; i += 2) EXPECT_TRUE(large.erase(fmt::format("k{}", i)));
+  for (int i = 0; i < 500; ++i) {
+    EXPECT_EQ(large.get_int64(fmt::format("k{}", i)),
+              i % 2 == 0 ? std::nullopt : std::optional<std::int64_t>(i));
+    EXPECT_EQ(copy.get_int64(fmt::format("k{}", i)), i);
+  }
 }
 
 TEST(Json, EqualityIgnoresTheOrderOfMembers) {

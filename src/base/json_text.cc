@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/assert.h"
-#include "base/json_boost.h"
+#include "base/json_inside.h"
 
 namespace moor {
 namespace bj = boost::json;
@@ -40,53 +40,96 @@ struct Printer {
     out.append(static_cast<std::size_t>(depth * indent), ' ');
   }
 
-  void print_array(const bj::array& array, int depth) {
+  void print_array(const Json& array, int depth) {
     out.push_back('[');
-    bool first = true;
-    for (const auto& item : array) {
-      if (!first) out.push_back(',');
-      first = false;
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      if (i != 0) out.push_back(',');
       new_line(depth + 1);
-      print(item, depth + 1);
+      print(array.at(i), depth + 1);
     }
-    if (!first) new_line(depth);
+    if (!array.empty()) new_line(depth);
     out.push_back(']');
   }
 
-  void print_object(const bj::object& object, int depth) {
+  void print_object(const Json& object, int depth) {
+    json::Node* node = JsonAccess::node(object);
     out.push_back('{');
-    bool first = true;
-    for (const auto& member : object) {
-      if (!first) out.push_back(',');
-      first = false;
+    for (std::uint32_t i = 0; i < node->size; ++i) {
+      const json::Slot& member = json::members(node)[i];
+      if (i != 0) out.push_back(',');
       new_line(depth + 1);
-      append_json_string(out, {member.key().data(), member.key().size()});
+      append_json_string(out, json::key_of(member));
       out += indent < 0 ? ":" : ": ";
-      print(member.value(), depth + 1);
+      print(member.value, depth + 1);
     }
-    if (!first) new_line(depth);
+    if (node->size != 0) new_line(depth);
     out.push_back('}');
   }
 
-  void print(const bj::value& value, int depth) {
-    switch (value.kind()) {
-      case bj::kind::null: out += "null"; break;
-      case bj::kind::bool_: out += value.get_bool() ? "true" : "false"; break;
-      case bj::kind::int64: append_integer(out, value.get_int64()); break;
-      case bj::kind::uint64: append_integer(out, value.get_uint64()); break;
-      case bj::kind::double_: append_double(out, value.get_double()); break;
-      case bj::kind::string: {
-        const auto& text = value.get_string();
-        append_json_string(out, {text.data(), text.size()});
-        break;
-      }
-      case bj::kind::array: print_array(value.get_array(), depth); break;
-      case bj::kind::object: print_object(value.get_object(), depth); break;
+  void print(const Json& value, int depth) {
+    using Tag = json::Tag;
+    switch (JsonAccess::tag(value)) {
+      case Tag::null: out += "null"; break;
+      case Tag::boolean: out += JsonAccess::load<bool>(value) ? "true" : "false"; break;
+      case Tag::int64: append_integer(out, JsonAccess::load<std::int64_t>(value)); break;
+      case Tag::uint64: append_integer(out, JsonAccess::load<std::uint64_t>(value)); break;
+      case Tag::number: append_double(out, JsonAccess::load<double>(value)); break;
+      case Tag::short_string:
+      case Tag::long_string: append_json_string(out, JsonAccess::text(value)); break;
+      case Tag::array: print_array(value, depth); break;
+      case Tag::object: print_object(value, depth); break;
     }
   }
 };
 
-// Builds the value like boost::json::parser and, beyond it, notices keys that stand twice in one object.
+// Values that are read and not yet part of another: the members of an object lie here as key, value, key,
+// value until its end is seen, and then move into it at once.
+class Stack {
+ public:
+  void reset() { values_.clear(); }
+  void push_chars(bj::string_view part) { text_.append(part.data(), part.size()); }
+  void push_string(bj::string_view part) {
+    if (text_.empty()) {
+      values_.emplace_back(std::string_view(part.data(), part.size()));
+      return;
+    }
+    push_chars(part);
+    values_.emplace_back(text_);
+    text_.clear();
+  }
+  template <class T>
+  void push(T value) {
+    values_.emplace_back(value);
+  }
+  void push_array(std::size_t count) {
+    json::Node* node = json::make_array(count);
+    take(json::items(node), count);
+    node->size = static_cast<std::uint32_t>(count);
+    JsonAccess::set_node(values_.emplace_back(), node, json::Tag::array);
+  }
+  void push_object(std::size_t count) {
+    json::Node* node = json::make_object(count);
+    take(reinterpret_cast<Json*>(json::members(node)), count * 2);
+    node->size = static_cast<std::uint32_t>(count);
+    json::finish_object(node);
+    JsonAccess::set_node(values_.emplace_back(), node, json::Tag::object);
+  }
+  Json release() { return std::move(values_.back()); }
+
+ private:
+  void take(Json* to, std::size_t count) {
+    if (count == 0) return;
+    Json* first = values_.data() + (values_.size() - count);
+    JsonAccess::relocate(to, first, count);
+    for (std::size_t i = 0; i < count; ++i) JsonAccess::set_tag(first[i], json::Tag::null);
+    values_.resize(values_.size() - count);
+  }
+
+  std::vector<Json> values_;
+  std::string text_;  // what has come of a string with escapes
+};
+
+// Builds the value from what the parser sees and notices keys that stand twice in one object.
 struct Handler {
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
@@ -95,7 +138,7 @@ struct Handler {
   using error_code = boost::system::error_code;
   using view = bj::string_view;
 
-  bj::value_stack stack;
+  Stack stack;
   // Duplicates are looked for by hashes first: one number per key of the objects that are open. Only a text
   // in which two of them are equal is read again with the keys themselves.
   bool watch = false;
@@ -144,7 +187,7 @@ struct Handler {
     return true;
   }
   bool on_key(view part, std::size_t, error_code&) {
-    stack.push_key(part);
+    stack.push_string(part);
     if (watch) note_hash({part.data(), part.size()});
     if (track) note_key(part);
     return true;
@@ -161,12 +204,12 @@ struct Handler {
   bool on_number_part(view, error_code&) { return true; }
   bool on_int64(std::int64_t number, view, error_code&) {
     begin_value();
-    stack.push_int64(number);
+    stack.push(number);
     return true;
   }
   bool on_uint64(std::uint64_t number, view, error_code&) {
     begin_value();
-    stack.push_uint64(number);
+    stack.push(number);
     return true;
   }
   bool on_double(double number, view text, error_code& error) {
@@ -178,17 +221,17 @@ struct Handler {
     // Boost.JSON 1.81 is off by a digit at the far end; what is written again and again must not drift. The
     // text comes in one piece, as it was given.
     std::from_chars(text.data(), text.data() + text.size(), number);
-    stack.push_double(number);
+    stack.push(number);
     return true;
   }
   bool on_bool(bool value, error_code&) {
     begin_value();
-    stack.push_bool(value);
+    stack.push(value);
     return true;
   }
   bool on_null(error_code&) {
     begin_value();
-    stack.push_null();
+    stack.push(nullptr);
     return true;
   }
   bool on_comment_part(view, error_code&) { return true; }
@@ -265,9 +308,7 @@ Result<Json> parse(std::string_view text, const JsonParseOptions& options, Dupli
     return make_error(Errc::invalid,
                       fmt::format("not valid JSON: key \"{}\" stands twice", duplicates.front()));
   if (options.duplicates != nullptr) *options.duplicates = std::move(duplicates);
-  Json json;
-  JsonAccess::of(json) = parser.handler().stack.release();
-  return json;
+  return parser.handler().stack.release();
 }
 }  // namespace
 
@@ -283,12 +324,12 @@ std::string to_text(const Json& value) {
 }
 
 void append_text(std::string& out, const Json& value) {
-  Printer{out, -1}.print(JsonAccess::of(value), 0);
+  Printer{out, -1}.print(value, 0);
 }
 
 std::string to_pretty_text(const Json& value, int indent) {
   std::string out;
-  Printer{out, indent}.print(JsonAccess::of(value), 0);
+  Printer{out, indent}.print(value, 0);
   return out;
 }
 

@@ -38,10 +38,7 @@ class Stream final : public ResponseStream {
   ResponseHead take_head() { return std::move(head_); }
 
   Task<Result<std::optional<std::string>>> next_chunk(CancelToken token) override {
-    if (!lines_.empty()) {
-      scanned_ = 0;
-      co_return std::optional<std::string>(std::exchange(lines_, {}));
-    }
+    if (begin_ < lines_.size()) co_return std::optional<std::string>(take_rest());
     std::string chunk;
     CO_TRY_VOID(co_await read(chunk, token));
     if (chunk.empty()) co_return std::optional<std::string>();
@@ -52,21 +49,22 @@ class Stream final : public ResponseStream {
     for (;;) {  // bounded by the longest line allowed
       const std::size_t end = lines_.find('\n', scanned_);
       if (end != std::string::npos) {
-        std::string line = lines_.substr(0, end);
-        lines_.erase(0, end + 1);
-        scanned_ = 0;
+        std::string line = lines_.substr(begin_, end - begin_);
+        begin_ = scanned_ = end + 1;
         if (line.ends_with('\r')) line.pop_back();
         co_return std::optional<std::string>(std::move(line));
       }
+      // What was handed out goes when more is needed, not line by line: a burst brings hundreds at once.
+      lines_.erase(0, begin_);
+      begin_ = 0;
       scanned_ = lines_.size();
       if (lines_.size() > client_->options().max_line_bytes)
         co_return make_error(Errc::exhausted, "a line of the stream is longer than allowed");
       const std::size_t before = lines_.size();
       CO_TRY_VOID(co_await read(lines_, token));
       if (lines_.size() > before) continue;
-      scanned_ = 0;
       if (lines_.empty()) co_return std::optional<std::string>();
-      co_return std::optional<std::string>(std::exchange(lines_, {}));
+      co_return std::optional<std::string>(take_rest());
     }
   }
 
@@ -89,6 +87,13 @@ class Stream final : public ResponseStream {
   }
 
  private:
+  std::string take_rest() {
+    std::string rest = lines_.substr(begin_);
+    lines_.clear();
+    begin_ = scanned_ = 0;
+    return rest;
+  }
+
   void release_if_done() {
     if (!decoder_.done() || connection_ == nullptr) return;
     if (head_.keep_alive) client_->give_back(std::move(connection_));
@@ -100,7 +105,8 @@ class Stream final : public ResponseStream {
   ResponseHead head_;
   BodyDecoder decoder_;
   std::string lines_;
-  std::size_t scanned_ = 0;
+  std::size_t begin_ = 0;    // of what was not handed out yet
+  std::size_t scanned_ = 0;  // no line ends before this
   std::optional<Error> failed_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace moor::model {
 namespace {
 
@@ -14,13 +16,19 @@ const void* member_of(const FieldSchema& field, const void* value) {
   return static_cast<const std::byte*>(value) + field.offset;
 }
 
+// Writes only what differs: what is not written to stays shared with what it was copied from.
+void put(Json& json, std::string_view key, Json value) {
+  const Json* before = std::as_const(json).find(key);
+  if (before == nullptr || !(*before == value)) json.set(key, std::move(value));
+}
+
 // Fields that Kubernetes knows and we do not model travel in `extra`; it alone says which of them remain.
 void encode_extra(const StructSchema& schema, const Json& extra, Json& json) {
   for (std::size_t i = json.size(); i > 0; --i) {
     const std::string key(json.key_at(i - 1));
     if (schema.find(key) == nullptr && !extra.contains(key)) json.erase(key);
   }
-  for (std::size_t i = 0; i < extra.size(); ++i) json.set(extra.key_at(i), extra.value_at(i));
+  for (std::size_t i = 0; i < extra.size(); ++i) put(json, extra.key_at(i), extra.value_at(i));
 }
 
 // A zero that someone wrote out: "", 0, false, [], {} or an object of such.
@@ -39,7 +47,7 @@ bool is_blank(const Json& json) {
 }
 
 void encode_field(const FieldSchema& field, const void* member, bool fresh, Json& json) {
-  Json* before = json.find(field.name);
+  const Json* before = std::as_const(json).find(field.name);
   if (field.codec->is_zero(member)) {
     const bool leave_out = field.omit_empty || field.codec->absent_when_zero;
     if (before == nullptr && (leave_out || !fresh)) return;
@@ -51,8 +59,9 @@ void encode_field(const FieldSchema& field, const void* member, bool fresh, Json
       return;
     }
   }
-  if (before == nullptr) before = &json.set(field.name, Json());
-  field.codec->encode(member, *before);
+  Json next = before == nullptr ? Json() : *before;
+  field.codec->encode(member, next);
+  put(json, field.name, std::move(next));
 }
 
 bool type_meta_fits(const StructSchema& schema, const Json& json, DecodeFailure& failure) {
@@ -133,8 +142,8 @@ void encode_struct(const StructSchema& schema, const void* value, Json& json) {
   const bool fresh = !json.is_object();
   if (fresh) json = Json::object();
   if (!schema.kind.empty()) {
-    json.set("apiVersion", schema.api_version);
-    json.set("kind", schema.kind);
+    put(json, "apiVersion", schema.api_version);
+    put(json, "kind", schema.kind);
   }
   for (const FieldSchema& field : schema.fields)
     if (field.codec != nullptr) encode_field(field, member_of(field, value), fresh, json);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "model/jsonpath.h"
 #include "model/names.h"
@@ -14,39 +15,89 @@ namespace {
 constexpr std::size_t kMaxUnknown = 32;
 
 void default_struct(const StructSchema& schema, Json& object);
+bool lacks_defaults(const StructSchema& schema, const Json& object);
+
+// Most objects come with all their defaults, from the write before. They are looked through first: what is
+// not written to stays shared with what it was copied from.
+bool lacks_defaults(const Schema& schema, const Json& value) {
+  switch (schema.type) {
+    case SchemaType::object: return value.is_object() && lacks_defaults(*schema.object, value);
+    case SchemaType::list:
+      for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
+        if (lacks_defaults(*schema.items, value.at(i))) return true;
+      return false;
+    case SchemaType::map:
+      for (std::size_t i = 0; value.is_object() && i < value.size(); ++i)
+        if (lacks_defaults(*schema.items, value.value_at(i))) return true;
+      return false;
+    case SchemaType::string:
+      return (schema.format == Format::int64_string || schema.format == Format::quantity) &&
+             value.is_number();
+    default: return false;
+  }
+}
+
+bool lacks_defaults(const StructSchema& schema, const Json& object) {
+  for (const FieldSchema& field : schema.fields) {
+    const Json* value = object.find(field.name);
+    if (value != nullptr && value->is_null() && !field.schema.nullable) return true;
+    if (value == nullptr && field.default_value) return true;
+    if (value != nullptr && lacks_defaults(field.schema, *value)) return true;
+  }
+  return false;
+}
 
 // Null where null means nothing is dropped, as Kubernetes does before it fills in a default.
 void default_value(const Schema& schema, Json& value) {
+  if (!lacks_defaults(schema, value)) return;
   switch (schema.type) {
-    case SchemaType::object:
-      if (value.is_object()) default_struct(*schema.object, value);
-      return;
+    case SchemaType::object: return default_struct(*schema.object, value);
     case SchemaType::list:
-      for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
-        default_value(*schema.items, value.at(i));
+      for (std::size_t i = 0; i < value.size(); ++i) default_value(*schema.items, value.at(i));
       return;
     case SchemaType::map:
-      for (std::size_t i = 0; value.is_object() && i < value.size(); ++i)
-        default_value(*schema.items, value.value_at(i));
+      for (std::size_t i = 0; i < value.size(); ++i) default_value(*schema.items, value.value_at(i));
       return;
-    case SchemaType::string:
-      if ((schema.format == Format::int64_string || schema.format == Format::quantity) && value.is_number())
-        value = to_text(value);
-      return;
+    case SchemaType::string: value = to_text(value); return;
     default: return;
   }
 }
 
 void default_struct(const StructSchema& schema, Json& object) {
   for (const FieldSchema& field : schema.fields) {
-    Json* value = object.find(field.name);
+    const Json* value = std::as_const(object).find(field.name);
     if (value != nullptr && value->is_null() && !field.schema.nullable) {
       object.erase(field.name);
       value = nullptr;
     }
     if (value == nullptr && field.default_value) value = &object.set(field.name, *field.default_value);
-    if (value != nullptr) default_value(field.schema, *value);
+    if (value != nullptr && lacks_defaults(field.schema, *value))
+      default_value(field.schema, *object.find(field.name));
   }
+}
+
+bool has_unknown(const StructSchema& schema, const Json& value);
+
+bool has_unknown(const Schema& schema, const Json& value) {
+  if (schema.type == SchemaType::object) return has_unknown(*schema.object, value);
+  if (schema.type == SchemaType::list && value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (has_unknown(*schema.items, value.at(i))) return true;
+  } else if (schema.type == SchemaType::map && value.is_object()) {
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (has_unknown(*schema.items, value.value_at(i))) return true;
+  }
+  return false;
+}
+
+// Whether a walk would find anything.
+bool has_unknown(const StructSchema& schema, const Json& value) {
+  for (std::size_t i = 0; value.is_object() && i < value.size(); ++i) {
+    const FieldSchema* field = schema.find(value.key_at(i));
+    if (field == nullptr ? !schema.preserve_unknown : has_unknown(field->schema, value.value_at(i)))
+      return true;
+  }
+  return false;
 }
 
 // Walks the fields that no schema describes; visit(path) for each, and drops them when asked to.
@@ -127,18 +178,20 @@ Causes KindInfo::validate_update(const Json& before, const Json& after) const {
 
 void KindInfo::set_defaults(Json& object) const {
   if (!object.is_object()) return;
-  default_struct(*schema, object);
+  if (lacks_defaults(*schema, object)) default_struct(*schema, object);
   if (fill != nullptr) fill(object);
 }
 
 void KindInfo::prune(Json& object) const {
-  UnknownWalk(true, nullptr).object(*schema, object, "");
+  if (has_unknown(*schema, object)) UnknownWalk(true, nullptr).object(*schema, object, "");
 }
 
 std::vector<std::string> KindInfo::unknown_fields(const Json& object) const {
   std::vector<std::string> found;
+  if (!has_unknown(*schema, object)) return found;
   // The walk without dropping does not write; it shares its code with the one that does.
-  UnknownWalk(false, &found).object(*schema, const_cast<Json&>(object), "");
+  Json copy = object;
+  UnknownWalk(false, &found).object(*schema, copy, "");
   return found;
 }
 

@@ -13,11 +13,31 @@
 namespace moor::model {
 namespace {
 
-std::string join(const std::string& path, std::string_view field) {
-  return path.empty() ? std::string(field) : fmt::format("{}.{}", path, field);
-}
+// Where in the object a check is. Nearly all checks find nothing, so the path is written out only for what
+// they find.
+struct Place {
+  enum class Kind { whole, field, item, key };
+  const Place* above = nullptr;
+  Kind kind = Kind::whole;
+  std::string_view name = {};  // of a field or key; of the whole: what stands before everything
+  std::size_t index = 0;
 
-void check_value(const Schema& schema, const Json& value, const std::string& path, Causes& causes);
+  Place field(std::string_view field_name) const { return {this, Kind::field, field_name, 0}; }
+  Place item(std::size_t item_index) const { return {this, Kind::item, {}, item_index}; }
+  Place key(std::string_view key_name) const { return {this, Kind::key, key_name, 0}; }
+  std::string text() const {  // NOLINT(misc-no-recursion): as deep as the object
+    if (kind == Kind::whole) return std::string(name);
+    const std::string before = above->text();
+    if (kind == Kind::item) return fmt::format("{}[{}]", before, index);
+    if (kind == Kind::key) return fmt::format("{}[{}]", before, name);
+    return before.empty() ? std::string(name) : fmt::format("{}.{}", before, name);
+  }
+};
+
+void check_value(const Schema& schema, const Json& value, const Place& path, Causes& causes);
+void check_fields(const StructSchema& schema, const Json& object, const Place& path, Causes& causes);
+void check_fixed(const StructSchema& schema, const Json& before, const Json& after, const Place& path,
+                 Causes& causes);
 
 bool is_base64(std::string_view text) {
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
@@ -28,21 +48,22 @@ bool is_base64(std::string_view text) {
          });
 }
 
-void check_number_bounds(const Schema& schema, std::int64_t number, const std::string& path, Causes& causes) {
+void check_number_bounds(const Schema& schema, std::int64_t number, const Place& path, Causes& causes) {
   if (schema.minimum && number < *schema.minimum)
-    causes.push_back(invalid(path, number, fmt::format("must be at least {}", *schema.minimum)));
+    causes.push_back(invalid(path.text(), number, fmt::format("must be at least {}", *schema.minimum)));
   if (schema.maximum && number > *schema.maximum)
-    causes.push_back(invalid(path, number, fmt::format("must be at most {}", *schema.maximum)));
+    causes.push_back(invalid(path.text(), number, fmt::format("must be at most {}", *schema.maximum)));
 }
 
-void check_int64_string(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_int64_string(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   if (!value.is_string() && !value.is_integer()) {
-    causes.push_back(type_invalid(path, value, "string"));
+    causes.push_back(type_invalid(path.text(), value, "string"));
     return;
   }
   const auto number = value.is_string() ? parse_int64(value.as_string()) : value.to_int64();
   if (!number)
-    causes.push_back(invalid(path, value, "must be a whole number of at most 63 bits, written as a string"));
+    causes.push_back(
+        invalid(path.text(), value, "must be a whole number of at most 63 bits, written as a string"));
   else
     check_number_bounds(schema, *number, path, causes);
 }
@@ -61,39 +82,39 @@ std::string_view broken_format(Format format, std::string_view text) {
   }
 }
 
-void check_string(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_string(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   if (schema.format == Format::int64_string) return check_int64_string(schema, value, path, causes);
   if (schema.format == Format::quantity && value.is_number()) return;
   if (!value.is_string()) {
-    causes.push_back(type_invalid(path, value, "string"));
+    causes.push_back(type_invalid(path.text(), value, "string"));
     return;
   }
   const std::string_view text = value.as_string();
   if (!schema.one_of.empty() &&
       std::find(schema.one_of.begin(), schema.one_of.end(), text) == schema.one_of.end())
-    causes.push_back(not_supported(path, value, schema.one_of));
+    causes.push_back(not_supported(path.text(), value, schema.one_of));
   if (schema.min_length && text.size() < *schema.min_length)
-    causes.push_back(invalid(path, value, "must not be empty"));
+    causes.push_back(invalid(path.text(), value, "must not be empty"));
   const std::string_view broken = broken_format(schema.format, text);
-  if (!broken.empty()) causes.push_back(invalid(path, value, broken));
+  if (!broken.empty()) causes.push_back(invalid(path.text(), value, broken));
 }
 
-void check_integer(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_integer(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   const auto number = value.to_int64();
   if (!value.is_integer()) {
-    causes.push_back(type_invalid(path, value, "integer"));
+    causes.push_back(type_invalid(path.text(), value, "integer"));
   } else if (!number ||
              (schema.format == Format::int32 && (*number > std::numeric_limits<std::int32_t>::max() ||
                                                  *number < std::numeric_limits<std::int32_t>::min()))) {
-    causes.push_back(
-        invalid(path, value, fmt::format("must fit {} bits", schema.format == Format::int32 ? 32 : 64)));
+    causes.push_back(invalid(path.text(), value,
+                             fmt::format("must fit {} bits", schema.format == Format::int32 ? 32 : 64)));
   } else {
     check_number_bounds(schema, *number, path, causes);
   }
 }
 
 // List maps and sets have one entry per key: with two, apply could not say which one it owns.
-void check_unique(const Schema& schema, const Json& list, const std::string& path, Causes& causes) {
+void check_unique(const Schema& schema, const Json& list, const Place& path, Causes& causes) {
   if (schema.list_type == ListType::atomic) return;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -109,46 +130,46 @@ void check_unique(const Schema& schema, const Json& list, const std::string& pat
         key.set(name, part == nullptr ? Json() : *part);
       }
     }
-    if (!seen.insert(to_text(key)).second) causes.push_back(duplicate(fmt::format("{}[{}]", path, i), key));
+    if (!seen.insert(to_text(key)).second) causes.push_back(duplicate(path.item(i).text(), key));
   }
 }
 
-void check_list(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_list(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   if (!value.is_array()) {
-    causes.push_back(type_invalid(path, value, "array"));
+    causes.push_back(type_invalid(path.text(), value, "array"));
     return;
   }
   if (schema.max_items && value.size() > *schema.max_items)
-    causes.push_back(too_many(path, value.size(), *schema.max_items));
+    causes.push_back(too_many(path.text(), value.size(), *schema.max_items));
   for (std::size_t i = 0; i < value.size() && causes.size() < kMaxCauses; ++i)
-    check_value(*schema.items, value.at(i), fmt::format("{}[{}]", path, i), causes);
+    check_value(*schema.items, value.at(i), path.item(i), causes);
   check_unique(schema, value, path, causes);
 }
 
-void check_map(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_map(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   if (!value.is_object()) {
-    causes.push_back(type_invalid(path, value, "object"));
+    causes.push_back(type_invalid(path.text(), value, "object"));
     return;
   }
   for (std::size_t i = 0; i < value.size() && causes.size() < kMaxCauses; ++i)
-    check_value(*schema.items, value.value_at(i), fmt::format("{}[{}]", path, value.key_at(i)), causes);
+    check_value(*schema.items, value.value_at(i), path.key(value.key_at(i)), causes);
 }
 
-void check_value(const Schema& schema, const Json& value, const std::string& path, Causes& causes) {
+void check_value(const Schema& schema, const Json& value, const Place& path, Causes& causes) {
   if (causes.size() >= kMaxCauses || value.is_null()) return;  // null is absent, as in Kubernetes' own types
   switch (schema.type) {
     case SchemaType::any: return;
     case SchemaType::boolean:
-      if (!value.is_bool()) causes.push_back(type_invalid(path, value, "boolean"));
+      if (!value.is_bool()) causes.push_back(type_invalid(path.text(), value, "boolean"));
       return;
     case SchemaType::integer: return check_integer(schema, value, path, causes);
     case SchemaType::number:
-      if (!value.is_number()) causes.push_back(type_invalid(path, value, "number"));
+      if (!value.is_number()) causes.push_back(type_invalid(path.text(), value, "number"));
       return;
     case SchemaType::string: return check_string(schema, value, path, causes);
     case SchemaType::list: return check_list(schema, value, path, causes);
     case SchemaType::map: return check_map(schema, value, path, causes);
-    case SchemaType::object: return check_struct(*schema.object, value, path, causes);
+    case SchemaType::object: return check_fields(*schema.object, value, path, causes);
   }
 }
 
@@ -164,26 +185,24 @@ bool is_nothing(const Json& value) {
   }
 }
 
-}  // namespace
-
-void check_struct(const StructSchema& schema, const Json& object, const std::string& path, Causes& causes) {
+void check_fields(const StructSchema& schema, const Json& object, const Place& path, Causes& causes) {
   if (!object.is_object()) {
-    causes.push_back(type_invalid(path, object, "object"));
+    causes.push_back(type_invalid(path.text(), object, "object"));
     return;
   }
   for (const FieldSchema& field : schema.fields) {
     if (causes.size() >= kMaxCauses) return;
     const Json* value = object.find(field.name);
     if (value == nullptr || value->is_null()) {
-      if (field.required) causes.push_back(required(join(path, field.name)));
+      if (field.required) causes.push_back(required(path.field(field.name).text()));
       continue;
     }
-    check_value(field.schema, *value, join(path, field.name), causes);
+    check_value(field.schema, *value, path.field(field.name), causes);
   }
 }
 
-void check_immutable(const StructSchema& schema, const Json& before, const Json& after,
-                     const std::string& path, Causes& causes) {
+void check_fixed(const StructSchema& schema, const Json& before, const Json& after, const Place& path,
+                 Causes& causes) {
   static const Json kNothing;
   for (const FieldSchema& field : schema.fields) {
     const Json* was = before.find(field.name);
@@ -192,11 +211,22 @@ void check_immutable(const StructSchema& schema, const Json& before, const Json&
     if (is == nullptr) is = &kNothing;
     if (field.immutable) {
       if (!(*was == *is) && !(is_nothing(*was) && is_nothing(*is)))
-        causes.push_back(immutable(join(path, field.name), *is));
+        causes.push_back(immutable(path.field(field.name).text(), *is));
     } else if (field.schema.type == SchemaType::object && was->is_object() && is->is_object()) {
-      check_immutable(*field.schema.object, *was, *is, join(path, field.name), causes);
+      check_fixed(*field.schema.object, *was, *is, path.field(field.name), causes);
     }
   }
+}
+
+}  // namespace
+
+void check_struct(const StructSchema& schema, const Json& object, const std::string& path, Causes& causes) {
+  check_fields(schema, object, Place{.name = path}, causes);
+}
+
+void check_immutable(const StructSchema& schema, const Json& before, const Json& after,
+                     const std::string& path, Causes& causes) {
+  check_fixed(schema, before, after, Place{.name = path}, causes);
 }
 
 }  // namespace moor::model

@@ -149,7 +149,8 @@ Task<LocalRegistry::Attempt<Deleted>> LocalRegistry::try_remove(ResourceName wha
   CO_TRY(Staged<Deleted> staged, stage_remove(what, live, options));
   Deleted& deleted = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Deleted>(std::move(deleted));
-  const auto done = co_await commit(std::move(staged.part));
+  std::vector<Json> none;
+  const auto done = co_await commit(std::move(staged.part), std::move(none));
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Deleted>();
   if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
   deleted.object["metadata"].set("resourceVersion", std::to_string(done->last()));

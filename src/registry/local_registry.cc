@@ -13,7 +13,11 @@ LocalRegistry::LocalRegistry(Executor& executor, store::Store& store, Random& ra
       options_(std::move(options)),
       cache_(
           executor, store,
-          [this](store::CachedObject& cached) { recent_.keep(project(cached), cached.entry.value->size()); },
+          [this](store::CachedObject& cached) {
+            const auto written = written_.find(cached.entry.value.get());
+            const Json* object = written == written_.end() ? nullptr : &written->second;
+            recent_.keep(project(cached, object), cached.entry.value->size());
+          },
           options_.cache) {}
 
 LocalRegistry::~LocalRegistry() = default;

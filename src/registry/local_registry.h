@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/executor.h"
@@ -129,7 +130,8 @@ class LocalRegistry final : public Registry, public Reader {
   Answer<store::ObjectPtr> open_namespace(const ResourceName& where, std::string_view name) const;
   AdmissionRequest admission(AdmissionRequest::Operation operation, const ResourceName& what,
                              std::string_view name, const Identity& identity, bool dry_run) const;
-  Task<Result<store::Committed>> commit(store::Transaction transaction);
+  // `objects`: what each write was made from, or null.
+  Task<Result<store::Committed>> commit(store::Transaction transaction, std::vector<Json> objects);
 
   // several at once (local_transact.cc)
   Answer<Staged<Json>> stage(Mutation mutation, const WriteOptions& options) const;
@@ -144,6 +146,9 @@ class LocalRegistry final : public Registry, public Reader {
   Random& random_;
   LocalRegistryOptions options_;
   mutable RecentObjects recent_;  // before the cache, which fills it
+  // Objects that are being written, by the text that is being stored: the cache takes them over as they are
+  // instead of reading its text. Each is here for as long as its commit, which holds the text.
+  std::unordered_map<const std::string*, Json> written_;
   store::Cache cache_;
   std::vector<Admission*> admissions_;
 };

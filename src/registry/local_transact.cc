@@ -105,7 +105,9 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
     add_compare(whole, std::move(compare));
   }
   if (options.dry_run || whole.writes.empty()) co_return objects;
-  const auto done = co_await commit(std::move(whole));
+  std::vector<Json> stored;
+  for (const std::size_t index : written) stored.push_back(objects[index]);
+  const auto done = co_await commit(std::move(whole), std::move(stored));
   const bool changed = done.is(Errc::conflict) || done.is(Errc::not_found) || done.is(Errc::already_exists);
   if (changed) {
     Refusal refusal{done.error(), "Conflict", {}, {}};

@@ -1,6 +1,7 @@
 // LocalRegistry: create, update, patch and apply.
 #include <fmt/format.h>
 
+#include "base/json_share.h"
 #include "base/log.h"
 #include "model/kinds.h"
 #include "registry/apply/managed_fields.h"
@@ -131,8 +132,36 @@ Answer<store::ObjectPtr> LocalRegistry::open_namespace(const ResourceName& where
   return refusal;
 }
 
+namespace {
+
+// Takes the texts of a commit out of the map again, however the commit ends.
+class Handover {
+ public:
+  explicit Handover(std::unordered_map<const std::string*, Json>& written) : written_(written) {}
+  Handover(const Handover&) = delete;
+  Handover& operator=(const Handover&) = delete;
+  ~Handover() {
+    for (const store::Value& text : texts_) written_.erase(text.get());
+  }
+  void add(const store::Value& text, Json object) {
+    if (text == nullptr || !object.is_object() || !reads_back_alike(object)) return;
+    written_.emplace(text.get(), std::move(object));
+    texts_.push_back(text);
+  }
+
+ private:
+  std::unordered_map<const std::string*, Json>& written_;
+  std::vector<store::Value> texts_;  // held, so that no other text can have this address
+};
+
+}  // namespace
+
 // Durable, and then in the cache: whoever hears of a write can read it.
-Task<Result<store::Committed>> LocalRegistry::commit(store::Transaction transaction) {
+Task<Result<store::Committed>> LocalRegistry::commit(store::Transaction transaction,
+                                                     std::vector<Json> objects) {
+  Handover handover(written_);
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    handover.add(transaction.writes[i].value, std::move(objects[i]));
   CO_TRY(store::Committed committed, co_await store_.commit(std::move(transaction)));
   const store::Revision revision = committed.last();
   if (cache_.revision() >= revision) co_return committed;
@@ -203,7 +232,8 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_create(ResourceName whe
   CO_TRY(Staged<Written> staged, stage_create(where, std::move(object), options, applied));
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
-  const auto done = co_await commit(std::move(staged.part));
+  std::vector<Json> objects(1, written.object);
+  const auto done = co_await commit(std::move(staged.part), std::move(objects));
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
   if (!done) co_return refuse_commit(done.error(), *where.kind, metadata_text(written.object, "name"));
   written.object["metadata"].set("resourceVersion", std::to_string(done->last()));
@@ -355,7 +385,8 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_change(ResourceName wha
   CO_TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
-  const auto done = co_await commit(std::move(staged.part));
+  std::vector<Json> objects(1, written.object);
+  const auto done = co_await commit(std::move(staged.part), std::move(objects));
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
   if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
   written.object["metadata"].set("resourceVersion", std::to_string(done->last()));

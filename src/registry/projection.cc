@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/json_share.h"
 #include "base/log.h"
 #include "registry/keys.h"
 
@@ -38,8 +39,9 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
 }
 
 // The place right after `"metadata":{` of the object itself, in valid JSON; 0 when the text is not as
-// encode_stored() writes it (spaces, no metadata, a resourceVersion in it): then it must be decoded.
-std::uint32_t find_mark(std::string_view text) {
+// encode_stored() writes it (spaces, no metadata, a resourceVersion in it): then it must be decoded. `ours`:
+// it was written by encode_stored() in this process.
+std::uint32_t find_mark(std::string_view text, bool ours) {
   int depth = 0;
   std::uint32_t mark = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -49,6 +51,7 @@ std::uint32_t find_mark(std::string_view text) {
       // Twice the same key, the last one counts: not a text of ours.
       if (metadata && mark != 0) return 0;
       if (metadata) mark = static_cast<std::uint32_t>(at + kMetadata.size() - 1);
+      if (metadata && ours) return mark;
       if (mark != 0 && depth == 2 &&
           text.substr(at, kVersionField.size() - 1).starts_with(R"("resourceVersion")"))
         return 0;
@@ -89,18 +92,32 @@ Result<Json> decode_stored(std::string_view bytes, store::Revision revision) {
   if (metadata == nullptr || !metadata->is_object())
     return make_error(Errc::corrupt, "a stored object has no metadata");
   metadata->set("resourceVersion", std::to_string(revision));
+  settle(object);
   return object;
 }
 
 std::string encode_stored(Json& object) {
   if (Json* metadata = object.find("metadata")) metadata->erase("resourceVersion");
+  settle(object);
   return to_text(object);
 }
 
-JsonPtr project(store::CachedObject& cached) {
+namespace {
+
+Result<Json> decode_or_take(const store::CachedObject& cached, const Json* written) {
+  if (written == nullptr) return decode_stored(*cached.entry.value, cached.entry.revision);
+  Json object = *written;
+  object["metadata"].set("resourceVersion", std::to_string(cached.entry.revision));
+  settle(object);
+  return object;
+}
+
+}  // namespace
+
+JsonPtr project(store::CachedObject& cached, const Json* written) {
   const model::KindInfo* kind = split_key(cached.entry.key).kind;
   if (kind == nullptr) return nullptr;
-  auto decoded = decode_stored(*cached.entry.value, cached.entry.revision);
+  auto decoded = decode_or_take(cached, written);
   if (!decoded) {
     log_error("a stored object cannot be read", {{"key", cached.entry.key}, {"reason", decoded.error()}});
     return nullptr;
@@ -115,7 +132,7 @@ JsonPtr project(store::CachedObject& cached) {
     if (!value.empty()) cached.terms.push_back(field_term(field, value));
   }
   cached.readable = true;
-  cached.mark = find_mark(*cached.entry.value);
+  cached.mark = find_mark(*cached.entry.value, written != nullptr);
   cached.decoded = object;
   return object;
 }

@@ -18,8 +18,10 @@ inline constexpr std::uint32_t kLabelTerm = 1;  // key=value
 inline constexpr std::uint32_t kOwnerTerm = 2;  // the owner's uid
 inline constexpr std::uint32_t kFieldTerm = 3;  // field=value, never with an empty value
 
-// Answers what it decoded on the way: who keeps it for a moment spares the next reader the work.
-JsonPtr project(store::CachedObject& object);
+// Answers what it decoded on the way: who keeps it for a moment spares the next reader the work. `written` is
+// the object that the text was made from, by encode_stored(), when its writer is at hand: then nothing is
+// decoded.
+JsonPtr project(store::CachedObject& object, const Json* written = nullptr);
 // Null: the stored bytes are damaged, or no kind of ours lies at that key. Decodes, unless somebody holds
 // what was decoded before.
 JsonPtr object_of(const store::CachedObject& object);

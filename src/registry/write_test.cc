@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/ids.h"
+#include "registry/keys.h"
 #include "registry/testing/world.h"
 
 namespace moor::registry {
@@ -39,6 +40,29 @@ TEST_F(Writes, ACreatedObjectGetsItsIdentityDefaultsAndOwnership) {
   EXPECT_EQ(text(made, {"apiVersion"}), R"("longhorn.io/v1beta2")");
   EXPECT_THAT(text(made, {"metadata", "managedFields"}), HasSubstr(R"("manager":"tester")"));
   EXPECT_EQ(*get(at("volumes.longhorn.io", "v1")), made);
+}
+
+// The cache takes the writer's object over; it must be the one that a restarted server reads.
+TEST_F(Writes, WhatTheCacheHoldsIsWhatItsTextSays) {
+  volume();
+  const auto check = [this](const ResourceName& what) {
+    const store::ObjectPtr cached = registry_.cache().get(key_of(*what.kind, what.space, what.name));
+    const JsonPtr held = object_of(*cached);
+    const auto read = decode_stored(*cached->entry.value, cached->entry.revision);
+    EXPECT_EQ(to_text(*held), to_text(*read));
+    std::string shown;
+    append_stored_text(shown, *cached, cached->entry.revision);
+    EXPECT_EQ(*parse_json(shown), *held);
+  };
+  check(at("volumes.longhorn.io", "v1"));
+  ASSERT_TRUE(merge(at("volumes.longhorn.io", "v1"),
+                    R"({"metadata":{"labels":{"a":"b"}},"spec":{"numberOfReplicas":2}})")
+                  .ok());
+  check(at("volumes.longhorn.io", "v1"));
+  // A double that is whole is written as an integer, and so it must be read.
+  ASSERT_TRUE(
+      create(at("pods"), R"({"metadata":{"name":"p"},"spec":{"containers":[],"odd":{"x":2.0}}})").ok());
+  check(at("pods", "p"));
 }
 
 TEST_F(Writes, CreationIsRefusedInKubernetesWords) {

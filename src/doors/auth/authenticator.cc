@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/secret.h"
+
 namespace moor::doors {
 namespace {
 

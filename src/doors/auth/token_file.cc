@@ -63,14 +63,6 @@ Result<std::vector<Token>> parse_tokens(std::string_view text) {
   return tokens;
 }
 
-bool is_same_secret(std::string_view left, std::string_view right) {
-  if (left.size() != right.size()) return false;
-  unsigned char difference = 0;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    difference |= static_cast<unsigned char>(left[i]) ^ static_cast<unsigned char>(right[i]);
-  return difference == 0;
-}
-
 const std::vector<Token>& TokenFile::tokens(TimePoint now) {
   if (!looked_ || now - *looked_ >= std::chrono::seconds(1)) {
     looked_ = now;

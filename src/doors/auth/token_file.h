@@ -24,8 +24,6 @@ struct Token {
 
 // Errc::invalid names the line.
 Result<std::vector<Token>> parse_tokens(std::string_view text);
-// Takes as long for a wrong secret as for a right one.
-bool is_same_secret(std::string_view left, std::string_view right);
 
 class TokenFile {
  public:

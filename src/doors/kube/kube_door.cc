@@ -92,7 +92,7 @@ void KubeDoor::note(const Call& call, int code, TimePoint began) const {
   const std::string_view verb = stored && !call.verb.empty() ? std::string_view(call.verb) : "other";
   env_.metrics.count({verb, resource, code, took});
   const bool refused = code == 401 || code == 403;
-  if (!stored || (is_reading(call.verb) && !refused)) return;
+  if (!stored || (is_reading(call.verb) && !refused) || !log_enabled(LogLevel::info)) return;
   std::string full = resource;
   if (!call.route.name.subresource.empty()) full += "/" + call.route.name.subresource;
   log_info("audit", {{"user", call.caller.identity.user},

@@ -86,6 +86,20 @@ MOOR_DESCRIBE(EngineSpec, "What is wanted of the engine.") {
   f.add("snapshotMaxSize", &EngineSpec::snapshot_max_size,
         "Most bytes of all snapshots together, written as a string.")
       .as_string();
+  f.add("peerListen", &EngineSpec::peer_listen, "Whether a standby may come to this engine.").omit_empty();
+  f.add("standbySource", &EngineSpec::standby_source, "Where a standby finds the engine that it follows.")
+      .omit_empty();
+  f.add("readyEpoch", &EngineSpec::ready_epoch, "Epoch of the standby that may be made active.").omit_empty();
+  f.add("activateRequested", &EngineSpec::activate_requested,
+        "Whether somebody asks the standby to take over.")
+      .omit_empty();
+  f.add("holdEpoch", &EngineSpec::hold_epoch,
+        "Standby epoch whose activation must not cost this engine its clients.")
+      .omit_empty();
+  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.").omit_empty();
+  f.add("lastServed", &EngineSpec::last_served,
+        "A write above this epoch makes the clients of this engine open again.")
+      .omit_empty();
 }
 
 MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
@@ -119,6 +133,8 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
       .as_string();
   f.add("epoch", &EngineStatus::epoch, "Epoch of the running process; each start takes a new one.");
   f.add("standby", &EngineStatus::standby, "Whether the process waits to take over and does not write.");
+  f.add("holding", &EngineStatus::holding, "Standby epoch for which clients are kept when it becomes active.")
+      .omit_empty();
   f.add("exportID", &EngineStatus::export_id,
         "Identity of the export; clients of another one must open again.");
   f.add("nbdURI", &EngineStatus::nbd_uri, "NBD export of the process, for programs of its node.");

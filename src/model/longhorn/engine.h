@@ -88,6 +88,14 @@ struct EngineSpec : InstanceSpec {
   bool active = false;
   std::int32_t snapshot_max_count = 0;
   std::int64_t snapshot_max_size = 0;
+  // Beyond Longhorn: moves (docs/decisions/0300).
+  bool peer_listen = false;         // a standby may come to this engine
+  std::string standby_source = {};  // where a standby finds the engine that it follows
+  std::int64_t ready_epoch = 0;     // the standby epoch that may be made active
+  bool activate_requested = false;  // somebody asks the standby to take over
+  std::int64_t hold_epoch = 0;      // keep clients when this standby epoch becomes active; 0: no hold
+  std::int64_t epoch = 0;           // the latest epoch that was granted to this engine, used or not
+  std::int64_t last_served = 0;     // a write above this epoch makes this engine's clients open again
 };
 MOOR_DESCRIBED(EngineSpec);
 
@@ -115,6 +123,7 @@ struct EngineStatus : InstanceStatus {
   // S43).
   std::int64_t epoch = 0;
   bool standby = false;
+  std::int64_t holding = 0;  // standby epoch for which clients are kept; 0: none
   std::string export_id = {};
   std::string nbd_uri = {};  // where programs of the node reach it without the device
   std::optional<Time> snapshots_reported_at = {};

@@ -160,6 +160,12 @@ MOOR_DESCRIBE(MoveStatus,
   f.add("destinationTicket", &MoveStatus::destination_ticket,
         "Ticket that asks for the destination; when it leaves, the move is rolled back.");
   f.add("destinationEpoch", &MoveStatus::destination_epoch, "Epoch of the engine on the destination.");
+  f.add("source", &MoveStatus::source, "The source's engine as it was granted last.").atomic();
+  f.add("destination", &MoveStatus::destination, "The destination's engine as it was granted last.").atomic();
+  f.add("sourceServed", &MoveStatus::source_served,
+        "Epoch in which clients of the source were served last; a write above it makes them open again.");
+  f.add("failures", &MoveStatus::failures, "Starts of the standby in a row that came to nothing.");
+  f.add("lastFailureAt", &MoveStatus::last_failure_at, "When the last of them ended.");
   f.add("startedAt", &MoveStatus::started_at, "When the move began.");
   f.add("phaseSince", &MoveStatus::phase_since, "When the present phase began.");
   f.add("message", &MoveStatus::message, "What the move waits for, in a sentence.");
@@ -235,7 +241,7 @@ MOOR_KIND(
                  .path = ".status.currentNodeID",
                  .description = "Node the volume is attached to."},
                 age_column()},
-    .selectable_fields = {"spec.nodeID", "status.state", "status.currentNodeID"},
+    .selectable_fields = {"spec.nodeID", "spec.migrationNodeID", "status.state", "status.currentNodeID"},
     .check = typed_check<Volume, validate_volume>,
     .check_update = typed_check_update<Volume, validate_volume_update>)
 

@@ -13,6 +13,7 @@
 #include "model/longhorn/share_state.h"
 #include "model/meta/condition.h"
 #include "model/meta/object_meta.h"
+#include "model/mooring/grant.h"
 
 namespace moor::model::longhorn {
 
@@ -138,6 +139,13 @@ struct MoveStatus {
   std::string source_ticket = {};
   std::string destination_ticket = {};
   std::int64_t destination_epoch = 0;
+  // Both sides as they were granted last: activation takes the source out of the Grant, and its release must
+  // be proven all the same.
+  std::optional<mooring::GrantHolder> source = {};
+  std::optional<mooring::GrantHolder> destination = {};
+  std::int64_t source_served = 0;  // epoch in which the source's clients were served last, rollbacks apart
+  std::int32_t failures = 0;       // starts of the standby in a row that came to nothing
+  std::optional<Time> last_failure_at = {};
   std::optional<Time> started_at = {};
   std::optional<Time> phase_since = {};
   std::string message = {};
@@ -198,6 +206,8 @@ inline constexpr std::string_view kVolumeTooManySnapshots = "TooManySnapshots";
 // Since when the volume is being opened or closed, and what that waits for.
 inline constexpr std::string_view kVolumeOpening = "Opening";
 inline constexpr std::string_view kVolumeClosing = "Closing";
+// While a move is under way: its phase as the reason, what it waits for as the message.
+inline constexpr std::string_view kVolumeMoving = "Moving";
 
 // The rules that need nothing but the object itself.
 Causes validate_volume(const Volume& volume);

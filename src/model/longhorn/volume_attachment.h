@@ -33,6 +33,8 @@ inline constexpr std::string_view kRebuilding = "volume-rebuilding-controller";
 
 inline constexpr std::string_view kParameterDisableFrontend = "disableFrontend";  // true, false, any
 inline constexpr std::string_view kParameterLastAttachedBy = "lastAttachedBy";
+inline constexpr std::string_view kParameterActivate =
+    "activate";  // "true": the destination of a move takes over
 inline constexpr std::string_view kConditionSatisfied = "Satisfied";
 inline constexpr std::string_view kReasonIncompatibleParameters = "AttachedWithIncompatibleParameters";
 
