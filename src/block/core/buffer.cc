@@ -35,6 +35,8 @@ namespace detail {
 
 struct PoolState {
   std::array<BufferBlock*, kClasses> free{};
+  std::array<std::uint64_t, kClasses> last_asked{};  // when a block of this size was last allocated
+  std::uint64_t asked = 0;
   std::size_t retained = 0;
   std::size_t retain_bytes = 0;
   std::size_t outstanding = 0;
@@ -62,11 +64,32 @@ void destroy(BufferBlock* block) {
 
 }  // namespace
 
+namespace {
+
+// Lets go of blocks of sizes that nobody has asked for since this one's was; else a burst of one size would
+// fill what is kept, and every block of the size that is in use now would be mapped and unmapped again.
+bool make_room(PoolState& pool, std::size_t capacity) {
+  const std::uint64_t asked = pool.last_asked[class_of(capacity)];
+  while (pool.retained + capacity > pool.retain_bytes) {
+    std::size_t oldest = kClasses;
+    for (std::size_t i = 0; i < kClasses; ++i) {
+      if (pool.free[i] == nullptr || pool.last_asked[i] >= asked) continue;
+      if (oldest == kClasses || pool.last_asked[i] < pool.last_asked[oldest]) oldest = i;
+    }
+    if (oldest == kClasses) return false;
+    BufferBlock* block = std::exchange(pool.free[oldest], pool.free[oldest]->next_free);
+    pool.retained -= block->capacity;
+    destroy(block);
+  }
+  return true;
+}
+
+}  // namespace
+
 void release(BufferBlock* block) {
   PoolState* pool = block->pool;
   --pool->outstanding;
-  const bool keep = !pool->orphaned && block->capacity <= kLargestKept &&
-                    pool->retained + block->capacity <= pool->retain_bytes;
+  const bool keep = !pool->orphaned && block->capacity <= kLargestKept && make_room(*pool, block->capacity);
   if (keep) {
     auto& head = pool->free[class_of(block->capacity)];
     block->next_free = head;
@@ -104,6 +127,7 @@ Slice BufferPool::allocate(std::size_t size) {
                                                    : (size + kAlignment - 1) / kAlignment * kAlignment;
   ++state_->outstanding;
   if (rounded <= kLargestKept) {
+    state_->last_asked[class_of(rounded)] = ++state_->asked;
     if (auto*& head = state_->free[class_of(rounded)]; head != nullptr) {
       auto* block = std::exchange(head, head->next_free);
       state_->retained -= rounded;

@@ -2,8 +2,8 @@
 // being copied. One thread only: counts are plain integers, because every moorblk process is one loop.
 //
 // A BufferPool hands out blocks aligned to 4096 (O_DIRECT can use them as they are) and keeps a bounded
-// number of freed ones. Blocks may outlive their pool. Allocation failure ends the process (std::bad_alloc),
-// as anywhere.
+// number of freed ones, of the sizes asked for last. Blocks may outlive their pool. Allocation failure ends
+// the process (std::bad_alloc), as anywhere.
 #pragma once
 
 #include <sys/uio.h>

@@ -39,6 +39,24 @@ TEST(Buffer, NothingIsKeptBeyondTheBound) {
   EXPECT_EQ(pool.outstanding(), 0u);
 }
 
+TEST(Buffer, APoolFullOfOneSizeKeepsTheSizeThatIsAskedForNow) {
+  constexpr std::size_t kLarge = 128u << 10;
+  BufferPool pool(4 * kLarge);
+  {
+    std::vector<Slice> burst;
+    for (int i = 0; i < 1000; ++i) burst.push_back(pool.allocate(4096));
+  }
+  // A mapping that is kept holds what was written; a new one holds zeros.
+  pool.allocate(kLarge).data()[0] = std::byte{7};
+  EXPECT_EQ(pool.allocate(kLarge).data()[0], std::byte{7});
+  std::vector<Slice> large;
+  for (int i = 0; i < 4; ++i) large.push_back(pool.allocate(kLarge));
+  for (Slice& slice : large) slice.data()[0] = std::byte{9};
+  large.clear();
+  for (int i = 0; i < 4; ++i) large.push_back(pool.allocate(kLarge));
+  for (const Slice& slice : large) EXPECT_EQ(slice.data()[0], std::byte{9});
+}
+
 TEST(Buffer, SlicesOutliveTheirPool) {
   Slice slice;
   {

@@ -13,6 +13,7 @@ namespace moor::block::engine {
 
 std::string_view to_string(State state) {
   switch (state) {
+    case State::standby: return "standby";
     case State::starting: return "starting";
     case State::serving: return "serving";
     case State::stalled: return "stalled";
@@ -37,6 +38,7 @@ std::string_view to_string(ExitReason reason) {
     case ExitReason::forced: return "forced";
     case ExitReason::superseded: return "superseded";
     case ExitReason::faulted: return "faulted";
+    case ExitReason::refused: return "refused";
   }
   return "unknown";
 }
@@ -73,6 +75,8 @@ Machine::Machine(Config config, BufferPool& pool) : config_(std::move(config)), 
   MOOR_ASSERT(membership_.members.size() == config_.members.size(), "two members have one name");
   membership_.generation = config_.generation;
   membership_.export_id = config_.export_id;
+  last_served_ = config_.last_served;
+  own_epochs_.push_back(config_.epoch);
 }
 
 void Machine::step(Event event, Instant now, Actions& actions) {
@@ -129,18 +133,22 @@ void Machine::complete(Operation& operation) {
     case OpKind::mark_served:
     case OpKind::chain_repair: return complete_start(operation);
     case OpKind::chain_state: return complete_chain_state(operation);
+    case OpKind::forward:
+    case OpKind::source_state: MOOR_UNREACHABLE("answered as it arrives");
   }
 }
 
 void Machine::handle(Started&&) {
   MOOR_ASSERT(!begun_, "started twice");
   begun_ = true;
+  if (config_.standby) return begin_standby();
   begin_start();
 }
 
 void Machine::handle(Tick&&) {
   if (!begun_) return;
   if (stage_ == Stage::asking) return check_question();
+  if (stage_ == Stage::standby) return standby_tick();
   connect_due();
   check_timeouts();
   clear_step();
@@ -148,6 +156,7 @@ void Machine::handle(Tick&&) {
 }
 
 void Machine::handle(PeerReplied&& event) {
+  if (event.member == kSourceLink) return source_replied(std::move(event));
   if (!current(event.member, event.session)) return;
   Operation* operation = operations_.find(event.reply.id);
   const MemberMask mask = bit(event.member);
@@ -191,6 +200,7 @@ void Machine::handle(MembershipRefused&& event) {
 }
 
 void Machine::handle(Superseded&& event) {
+  if (event.epoch != 0 && event.epoch != config_.epoch) return;
   if (stage_ != Stage::superseded) become_superseded(event.message);
 }
 
@@ -202,6 +212,10 @@ void Machine::handle(Commanded&& event) {
   };
   const std::uint64_t id = event.id;
   if (auto* stop = std::get_if<Shutdown>(&event.command)) return shutdown(id, stop->force);
+  if (auto* moved = std::get_if<MemberMoved>(&event.command)) return member_moved(id, *moved);
+  if (standby_command(id, event.command)) return;
+  if (auto* hold = std::get_if<HoldClients>(&event.command)) return hold_clients(id, hold->on);
+  if (auto* take = std::get_if<TakeEpoch>(&event.command)) return take_epoch(id, *take);
   if (stage_ != Stage::serving || shutting_down_) {
     return command_done(id, EAGAIN, fmt::format("the engine is not serving: {}", detail()));
   }
@@ -236,6 +250,7 @@ void Machine::command_done(std::uint64_t id, std::uint32_t error, std::string me
 std::optional<Instant> Machine::next_wake() const {
   if (!begun_ || stage_ == Stage::ended || stage_ == Stage::superseded) return std::nullopt;
   if (stage_ == Stage::asking) return std::max(ask_deadline_, now_ + Instant(1));
+  if (stage_ == Stage::standby) return standby_wake();
   std::optional<Instant> wake;
   const auto at = [&](Instant when) { wake = wake ? std::min(*wake, when) : when; };
   for (const Member& member : members_) {
@@ -244,7 +259,8 @@ std::optional<Instant> Machine::next_wake() const {
       at(member.connect_since + config_.peer_timeout);
     }
   }
-  if (stage_ == Stage::gathering) at(gather_deadline_);
+  // One that has passed has been seen: what holds the start up since then tells us by an event of its own.
+  if (stage_ == Stage::gathering && gather_deadline_ > now_) at(gather_deadline_);
   if (propose_at_ > now_) at(propose_at_);
   if (!chain_jobs_.empty() && chain_jobs_.front().stage == ChainStage::purging && !polling_) at(poll_at_);
   if ((hold_ & kHoldCommand) != 0) at(freeze_deadline_);
@@ -262,6 +278,11 @@ bool Machine::wants_requests() const {
 
 std::string Machine::detail() const {
   switch (stage_) {
+    case Stage::standby:
+      if (wanted_) return "waits to be activated: " + *wanted_;
+      if (source_.link == Link::up) return "forwards reads to " + source_.config.address;
+      return fmt::format("waits for the source {}{}", source_.config.address,
+                         source_.problem.empty() ? "" : ": " + source_.problem);
     case Stage::gathering: {
       if (proposal_) return "waits for the Grant: " + proposal_->reason;
       std::string waiting;
@@ -288,7 +309,7 @@ std::string Machine::detail() const {
       return shutting_down_ ? "drains" : "";
     case Stage::asking:
       return fmt::format("{}; asks {} whether a newer engine is there", fault_why_, names(asked_));
-    case Stage::superseded: return "another engine holds the volume";
+    case Stage::superseded: return "another engine holds the volume; keeps its clients";
     case Stage::ended: return "";
   }
   return "";
@@ -297,6 +318,7 @@ std::string Machine::detail() const {
 Status Machine::status() const {
   Status status;
   switch (stage_) {
+    case Stage::standby: status.state = State::standby; break;
     case Stage::serving: status.state = gate_closed_since_ ? State::stalled : State::serving; break;
     case Stage::asking: status.state = State::stalled; break;
     case Stage::superseded: status.state = State::superseded; break;
@@ -304,6 +326,13 @@ Status Machine::status() const {
     default: status.state = State::starting;
   }
   status.detail = detail();
+  status.epoch = config_.epoch;
+  status.holding = config_.hold_when_superseded;
+  status.forwards = forwards_.size();
+  if (stage_ == Stage::standby) {
+    status.standby =
+        StandbyStatus{source_.link == Link::up, source_.config.address, source_.problem, wanted_};
+  }
   status.frozen = (hold_ & (kHoldCommand | kHoldChain)) != 0;
   status.size = size_;
   status.membership = membership_;

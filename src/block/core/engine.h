@@ -31,6 +31,9 @@ using Instant = std::chrono::nanoseconds;  // since an arbitrary origin, never b
 using MemberIndex = std::uint32_t;         // position in Config::members, then in order of AddMember
 
 inline constexpr std::size_t kMaxMembers = 16;
+// A standby's connection to the active engine uses the same actions and events as those to members.
+inline constexpr MemberIndex kSourceLink = kMaxMembers;
+inline constexpr std::string_view kSourceName = "";  // no member has it
 
 struct MemberConfig {
   std::string name;     // as in the Grant
@@ -65,13 +68,21 @@ struct Config {
   std::string fresh_export_id;  // taken when the start finds no continuous member; never used before
   InSync in_sync = InSync::grant;
   bool accept_missing =
-      false;  // highest_generation only: a person says that the silent ones hold nothing newer
+      false;             // highest_generation only: a person says that the silent ones hold nothing newer
+  bool by_hand = false;  // there is no Grant: TakeEpoch and ActivateConfirm come without it
   bool hold_when_superseded = false;  // a move is recorded: keep the clients' requests instead of ending
+  bool standby = false;               // destination of a move: forwards reads to `source` until activated
+  std::string source;                 // standby: where the active engine listens for us
+  // The epoch that the clients were last served in, by a process before this one; 0: nothing to compare. A
+  // member that has been written to in a later epoch means that they missed something.
+  Epoch last_served = 0;
 
   Instant start_wait = std::chrono::seconds(30);
   Instant retry_delay = std::chrono::milliseconds(250);  // between connection attempts
   Instant propose_delay = std::chrono::seconds(1);       // before a refused proposal is made again
   Instant peer_timeout = std::chrono::seconds(20);       // a silent member counts as lost; 0: never
+  Instant source_retry_limit = std::chrono::seconds(2);  // the longest pause before a standby connects again
+  Instant source_poll = std::chrono::seconds(2);         // how often a standby asks for the chain
   Instant ask_wait = std::chrono::seconds(2);            // for members asked whether we are superseded
   Instant clear_interval = std::chrono::seconds(30);     // between clearings of cold dirty regions; 0: never
   Instant freeze_limit = std::chrono::seconds(60);       // a freeze thaws by itself after this
@@ -93,6 +104,7 @@ struct ClientRequest {
   bool fua = false;
   bool no_hole = false;
   bool fast_zero = false;
+  bool forwarded = false;  // of a standby: `connection` is a forwarding session
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
   Slice payload;  // write
@@ -134,11 +146,47 @@ struct AddMember {  // joins as WO: it takes live writes until a rebuild makes i
 struct RemoveMember {
   std::string name;
 };
+struct MemberMoved {  // it listens elsewhere; of use while it is awaited
+  std::string name;
+  std::string address;
+};
 struct Shutdown {
   bool force = false;  // do not wait for what cannot be acknowledged
 };
+// The Grant as it is now, for an engine that begins again. A member that the engine knows needs no address.
+struct GrantView {
+  std::vector<MemberConfig> members;
+  Generation generation = 0;
+  std::optional<std::string> export_id;  // none: as before
+};
+// Standby: take over, as if a client had written.
+struct Activate {};
+// The Grant names this standby active under `epoch`. Without a view of it (by hand) all members must answer.
+struct ActivateConfirm {
+  Epoch epoch = 0;
+  std::optional<GrantView> grant;
+};
+// It never will be.
+struct ActivateRefuse {
+  std::string message;
+};
+struct StandbyUpdate {
+  Epoch epoch = 0;                    // 0: as before
+  std::optional<std::string> source;  // none: as before
+};
+// While on, being superseded keeps clients and their requests.
+struct HoldClients {
+  bool on = false;
+};
+// Rollback: go on under this epoch, which is above all that were granted.
+struct TakeEpoch {
+  Epoch epoch = 0;
+  std::optional<GrantView> grant;
+  Epoch last_served = 0;  // for a process that has not served itself
+};
 using Command = std::variant<SnapshotCreate, SnapshotMarkRemoved, SnapshotPurge, SnapshotRevert, Freeze, Thaw,
-                             AddMember, RemoveMember, Shutdown>;
+                             AddMember, RemoveMember, MemberMoved, Shutdown, Activate, ActivateConfirm,
+                             ActivateRefuse, StandbyUpdate, HoldClients, TakeEpoch>;
 
 // ---- events ----
 
@@ -148,6 +196,7 @@ struct PeerConnected {
   MemberIndex member = 0;
   SessionId session = 0;
   HelloAnswer answer;
+  std::string export_id;  // kSourceLink only
 };
 // The connection could not be made (reason none) or HELLO was refused.
 struct PeerRefused {
@@ -175,6 +224,18 @@ struct ClientRequested {
 struct ClientClosed {
   std::uint64_t connection = 0;
 };
+// A standby connects to us, the active engine; answered with ForwardAccept or ForwardRefuse.
+struct ForwardOpened {
+  std::uint64_t connection = 0;
+  Hello hello;
+};
+struct ForwardRequested {
+  std::uint64_t connection = 0;
+  PeerRequest request;
+};
+struct ForwardClosed {
+  std::uint64_t connection = 0;
+};
 struct MembershipConfirmed {
   std::uint64_t proposal = 0;
 };
@@ -183,16 +244,19 @@ struct MembershipRefused {
   std::uint64_t proposal = 0;
   std::string message;
 };
-// The Grant names another engine.
+// The Grant names another engine, or another epoch. Given an epoch, it is about that one: an answer to a
+// proposal may come when this engine has taken a newer epoch since.
 struct Superseded {
   std::string message;
+  Epoch epoch = 0;
 };
 struct Commanded {
   std::uint64_t id = 0;
   Command command;
 };
 using Event = std::variant<Started, Tick, PeerConnected, PeerRefused, PeerLost, PeerReplied, ClientRequested,
-                           ClientClosed, MembershipConfirmed, MembershipRefused, Superseded, Commanded>;
+                           ClientClosed, ForwardOpened, ForwardRequested, ForwardClosed, MembershipConfirmed,
+                           MembershipRefused, Superseded, Commanded>;
 
 // ---- actions ----
 
@@ -221,16 +285,49 @@ struct Propose {
   Generation base = 0;
   Membership next;
   std::string reason;
+  Epoch epoch = 0;  // under which it is asked for
 };
-// The start rule is done: let clients in.
+// Let clients in: the start rule is done, or a standby knows what it stands for. May come again.
 struct Serve {
   // Sessions that were opened under another id must not go on: unflushed writes may be gone since.
   std::string export_id;
   std::uint64_t size = 0;
-  bool fresh_export = false;  // this start found no continuous member
+  bool fresh_export = false;   // this start has a new export id: it found no continuous member, or
+  bool missed_writes = false;  // another engine has written since clients were last served
+  bool standby = false;        // not activated yet
 };
 // Close every client connection after what was replied to it.
-struct EndSessions {};
+struct EndSessions {
+  bool reopen = false;  // new ones may come, under the Serve that follows
+};
+struct ForwardAccept {
+  std::uint64_t connection = 0;
+  HelloAnswer answer;  // size, generation and chain; nothing of one member
+  std::string export_id;
+};
+struct ForwardRefuse {
+  std::uint64_t connection = 0;
+  PeerRefusal reason = PeerRefusal::none;
+  std::string message;
+};
+struct ForwardReply {
+  std::uint64_t connection = 0;
+  PeerOp op = PeerOp::read;
+  PeerReply reply;
+  Slice payload;
+};
+// Say why, then close; nothing else follows for it.
+struct ForwardEnd {
+  std::uint64_t connection = 0;
+  PeerRefusal reason = PeerRefusal::none;
+  std::string message;
+};
+// The standby must be named active in the Grant; answer with ActivateConfirm or ActivateRefuse. Said again
+// when its epoch has changed.
+struct WantActivation {
+  Epoch epoch = 0;
+  std::string reason;
+};
 struct CommandDone {
   std::uint64_t id = 0;
   std::uint32_t error = 0;  // errno; 0: done
@@ -241,6 +338,7 @@ enum class ExitReason : std::uint8_t {
   forced,      // asked to, at once
   superseded,  // another engine holds the volume
   faulted,     // the last RW member is lost; the start rule brings the volume back
+  refused,     // a standby that will never be activated
 };
 struct Exit {
   ExitReason reason = ExitReason::drained;
@@ -250,13 +348,15 @@ struct Note {  // for the log and as an event of the control protocol
   bool warning = false;
   std::string text;
 };
-using Action = std::variant<Connect, SendPeer, Disconnect, ReplyClient, Propose, Serve, EndSessions,
-                            CommandDone, Exit, Note>;
+using Action =
+    std::variant<Connect, SendPeer, Disconnect, ReplyClient, Propose, Serve, EndSessions, ForwardAccept,
+                 ForwardRefuse, ForwardReply, ForwardEnd, WantActivation, CommandDone, Exit, Note>;
 using Actions = std::vector<Action>;
 
 // ---- what people and controllers see ----
 
 enum class State : std::uint8_t {
+  standby,     // forwards reads to the active engine; acknowledges nothing
   starting,    // the start rule is under way
   serving,     // acknowledges
   stalled,     // a member is lost and the Grant does not say so yet: reads only, none without an RW member
@@ -276,9 +376,20 @@ struct MemberStatus {
   const MemberStats* stats = nullptr;
 };
 
+struct StandbyStatus {
+  bool ready = false;  // the link to the source is up and its chain known
+  std::string source;
+  std::string problem;                    // of the link
+  std::optional<std::string> activation;  // wanted, and why
+};
+
 struct Status {
   State state = State::starting;
-  std::string detail;  // what it waits for, in words
+  Epoch epoch = 0;
+  bool holding = false;                  // when superseded it keeps, or does keep, its clients
+  std::size_t forwards = 0;              // standbys that read through us
+  std::optional<StandbyStatus> standby;  // until activated
+  std::string detail;                    // what it waits for, in words
   bool frozen = false;
   std::uint64_t size = 0;
   Membership membership;

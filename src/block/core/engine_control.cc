@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -12,6 +13,7 @@ namespace {
 Error error_of(const CommandDone& done) {
   Error error = errno_error(static_cast<int>(done.error), done.message.empty() ? "failed" : done.message);
   if (done.error == EALREADY || done.error == EAGAIN) error.code = Errc::unavailable;
+  if (done.error == ESTALE) error.code = Errc::conflict;
   return error;
 }
 
@@ -66,7 +68,7 @@ Json Control::proposal_json(const Propose& proposal) const {
   Json json = membership_json(proposal.next);
   json.set("proposal", proposal.proposal);
   json.set("base_generation", proposal.base);
-  json.set("epoch", config_.epoch);
+  json.set("epoch", proposal.epoch);
   json.set("reason", proposal.reason);
   return json;
 }
@@ -83,7 +85,7 @@ Json Control::status() const {
                                     {"problem", member.problem}}));
   }
   Json json = Json::object({{"volume", config_.volume},
-                            {"epoch", config_.epoch},
+                            {"epoch", status.epoch},
                             {"engine", config_.engine},
                             {"state", to_string(status.state)},
                             {"detail", status.detail},
@@ -99,6 +101,18 @@ Json Control::status() const {
                             {"operations", status.operations},
                             {"dirty_regions", status.dirty_regions},
                             {"connections", driver_.connections()}});
+  json.set("holding", status.holding);
+  if (driver_.peer_address) {
+    json.set("peerAddress", driver_.peer_address());
+    json.set("forwards", status.forwards);
+  }
+  if (status.standby) {
+    json.set("ready", status.standby->ready);
+    json.set("source",
+             Json::object({{"address", status.standby->source}, {"problem", status.standby->problem}}));
+    json.set("activation", Json::object({{"wanted", status.standby->activation.has_value()},
+                                         {"reason", status.standby->activation.value_or("")}}));
+  }
   if (const Propose* open = engine_.open_proposal()) json.set("proposal", proposal_json(*open));
   return json;
 }
@@ -165,10 +179,12 @@ Control::Control(const Config& config, const Engine& engine, Driver driver)
 
 const std::vector<std::string>& Control::operations() {
   static const std::vector<std::string> all{
-      "status",          "stats",          "freeze",          "thaw",
-      "shutdown",        "snapshot.list",  "snapshot.create", "snapshot.remove",
-      "snapshot.revert", "snapshot.purge", "member.remove",   "member.add",
-      "member.confirm",  "supersede"};
+      "status",           "stats",           "freeze",          "thaw",
+      "shutdown",         "snapshot.list",   "snapshot.create", "snapshot.remove",
+      "snapshot.revert",  "snapshot.purge",  "member.remove",   "member.add",
+      "member.address",   "member.confirm",  "supersede",       "activate",
+      "activate.confirm", "activate.refuse", "standby.update",  "hold",
+      "epoch.take"};
   return all;
 }
 
@@ -201,6 +217,11 @@ void Control::perform(const Serve&) {
   driver_.publish("state", status());
 }
 
+void Control::perform(const WantActivation& action) {
+  driver_.publish("activation",
+                  Json::object({{"wanted", true}, {"epoch", action.epoch}, {"reason", action.reason}}));
+}
+
 void Control::perform(const Exit& action) {
   driver_.publish("stopping",
                   Json::object({{"reason", to_string(action.reason)}, {"message", action.message}}));
@@ -220,9 +241,11 @@ void Control::call(std::string_view op, const Json& arguments, Answer answer) {
   }
   if (op == "supersede") {
     answer(Json::object());
-    return driver_.step(Superseded{text(arguments, "message").value_or("the Grant names another engine")});
+    return driver_.step(Superseded{text(arguments, "message").value_or("the Grant names another engine"),
+                                   arguments.get_uint64("epoch").value_or(0)});
   }
   if (op == "member.add") return add_member(arguments, std::move(answer));
+  if (op == "member.address") return move_member(arguments, std::move(answer));
   if (op == "member.confirm") return confirm(arguments, answer);
   if (op.starts_with("snapshot.")) return snapshot(op, arguments, std::move(answer));
   if (op == "member.remove") {
@@ -230,7 +253,78 @@ void Control::call(std::string_view op, const Json& arguments, Answer answer) {
     if (!name) return answer(make_error(Errc::invalid, "\"name\" is missing"));
     return answer_command(RemoveMember{*name}, std::move(answer));
   }
-  answer(make_error(Errc::unsupported, std::string(op)));
+  move(op, arguments, std::move(answer));
+}
+
+// The members as an object (name → mode) of those that are known here, or as an array of objects with `name`,
+// `mode` and, for the others, `address`.
+Result<std::optional<GrantView>> Control::grant_of(const Json& arguments) {
+  const Json* members = arguments.find("members");
+  const auto generation = arguments.get_uint64("generation");
+  if (members == nullptr && !generation) return std::optional<GrantView>();
+  if (members == nullptr || !generation || !(members->is_object() || members->is_array())) {
+    return make_error(Errc::invalid, "\"members\" or \"generation\" is missing");
+  }
+  GrantView grant;
+  grant.generation = *generation;
+  grant.export_id = text(arguments, "export_id");
+  for (std::size_t i = 0; i < members->size(); ++i) {
+    MemberConfig member;
+    std::string mode;
+    if (members->is_object()) {
+      member.name = std::string(members->key_at(i));
+      if (members->value_at(i).is_string()) mode = std::string(members->value_at(i).as_string());
+    } else {
+      const Json& item = members->at(i);
+      member.name = text(item, "name").value_or("");
+      member.address = text(item, "address").value_or("");
+      member.local = item.get_bool("local").value_or(false);
+      member.expected = !item.get_bool("absent").value_or(false);
+      mode = text(item, "mode").value_or("");
+    }
+    if (member.name.empty()) return make_error(Errc::invalid, "a member without a name");
+    const auto named = [&](MemberMode m) { return mode == to_string(m); };
+    if (!named(MemberMode::rw) && !named(MemberMode::wo) && !named(MemberMode::err)) {
+      return make_error(Errc::invalid, fmt::format("{}: \"{}\" is none of RW, WO, ERR", member.name, mode));
+    }
+    member.mode = named(MemberMode::rw)   ? MemberMode::rw
+                  : named(MemberMode::wo) ? MemberMode::wo
+                                          : MemberMode::err;
+    if (!member.address.empty()) TRY_VOID(driver_.know_address(member.name, member.address));
+    grant.members.push_back(std::move(member));
+  }
+  return std::optional(std::move(grant));
+}
+
+void Control::move(std::string_view op, const Json& arguments, Answer answer) {
+  if (op == "activate") return answer_command(Activate{}, std::move(answer));
+  if (op == "activate.refuse") {
+    return answer_command(ActivateRefuse{text(arguments, "message").value_or("refused")}, std::move(answer));
+  }
+  if (op == "hold") {
+    const auto on = arguments.get_bool("on");
+    if (!on) return answer(make_error(Errc::invalid, "\"on\" is missing"));
+    return answer_command(HoldClients{*on}, std::move(answer));
+  }
+  const Epoch epoch = arguments.get_uint64("epoch").value_or(0);
+  if (op == "standby.update") {
+    const auto source = text(arguments, "source");
+    if (epoch == 0 && !source) return answer(make_error(Errc::invalid, "\"epoch\" or \"source\" is needed"));
+    if (source) {
+      if (const auto known = driver_.know_address(std::string(kSourceName), *source); !known)
+        return answer(known.error());
+    }
+    return answer_command(StandbyUpdate{epoch, source}, std::move(answer));
+  }
+  if (op != "activate.confirm" && op != "epoch.take")
+    return answer(make_error(Errc::unsupported, std::string(op)));
+  if (epoch == 0) return answer(make_error(Errc::invalid, "\"epoch\" is missing"));
+  auto grant = grant_of(arguments);
+  if (!grant) return answer(grant.error());
+  if (op == "activate.confirm")
+    return answer_command(ActivateConfirm{epoch, *std::move(grant)}, std::move(answer));
+  answer_command(TakeEpoch{epoch, *std::move(grant), arguments.get_uint64("last_served").value_or(0)},
+                 std::move(answer));
 }
 
 // Without a name: every snapshot that is marked removed, one after the other.
@@ -281,6 +375,18 @@ void Control::add_member(const Json& arguments, Answer answer) {
   member.address = *where;
   member.local = arguments.get_bool("local").value_or(false);
   answer_command(AddMember{std::move(member)}, std::move(answer));
+}
+
+void Control::move_member(const Json& arguments, Answer answer) {
+  const auto name = text(arguments, "name");
+  const auto where = text(arguments, "address");
+  if (!name || !where) return answer(make_error(Errc::invalid, "\"name\" or \"address\" is missing"));
+  const auto members = engine_.status().members;
+  if (std::none_of(members.begin(), members.end(),
+                   [&](const MemberStatus& known) { return known.config.name == *name; }))
+    return answer(make_error(Errc::not_found, "there is no member of that name"));
+  if (const auto address = driver_.know_address(*name, *where); !address) return answer(address.error());
+  answer_command(MemberMoved{*name, *where}, std::move(answer));
 }
 
 void Control::confirm(const Json& arguments, const Answer& answer) {

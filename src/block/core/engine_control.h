@@ -31,6 +31,7 @@ class Control {
     std::function<Result<void>(const std::string& member, const std::string& address)> know_address;
     std::function<std::size_t()> connections;          // of clients
     std::function<std::string()> timestamp;            // RFC 3339, now
+    std::function<std::string()> peer_address = {};    // where standbys connect; empty: nowhere
     std::function<void(Json& stats)> more_stats = {};  // of the driver itself
   };
   Control(const Config& config, const Engine& engine, Driver driver);
@@ -45,6 +46,7 @@ class Control {
   void perform(const CommandDone& action);
   void perform(const Propose& action);
   void perform(const Serve& action);
+  void perform(const WantActivation& action);
   void perform(const Exit& action);
 
   Json status() const;
@@ -54,7 +56,10 @@ class Control {
   void answer_command(Command command, Answer answer);
   void snapshot(std::string_view op, const Json& arguments, Answer answer);
   void add_member(const Json& arguments, Answer answer);
+  void move_member(const Json& arguments, Answer answer);
   void confirm(const Json& arguments, const Answer& answer);
+  void move(std::string_view op, const Json& arguments, Answer answer);
+  Result<std::optional<GrantView>> grant_of(const Json& arguments);
   void purge_next(Answer answer);
   Json proposal_json(const Propose& proposal) const;
 

@@ -115,6 +115,8 @@ void Machine::complete_clear(Operation& operation) {
 void Machine::shutdown(std::uint64_t command, bool force) {
   shutdown_commands_.push_back(command);
   if (!force && stage_ == Stage::asking) return;  // the question is bounded and ends the engine
+  // Clients that were held for a move learn that it is over: whoever waits for them could wait for ever.
+  if (stage_ == Stage::superseded) fail_clients(EIO);
   if (force || stage_ != Stage::serving) {
     return leave(force ? ExitReason::forced : ExitReason::drained, "asked to");
   }
@@ -142,6 +144,8 @@ void Machine::leave(ExitReason reason, std::string message) {
     }
     disconnect(i, "the engine ends");
   }
+  drop_source("the engine ends");
+  end_forwards(PeerRefusal::shutting_down, message);
   for (const std::uint64_t command : shutdown_commands_) command_done(command, 0);
   act(EndSessions{});
   act(Exit{reason, std::move(message)});

@@ -10,18 +10,12 @@ namespace moor::block::engine {
 
 namespace {
 
-// What a request keeps in memory until it is answered.
-std::uint64_t held_bytes(const ClientRequest& request) {
-  return request.op == ClientOp::read ? request.length : request.payload.size();
-}
-
-bool changes(ClientOp op) {
-  return op == ClientOp::write || op == ClientOp::trim || op == ClientOp::write_zeroes;
-}
 // What must not be acknowledged while the member set is in doubt.
 bool needs_all(ClientOp op) {
   return changes(op) || (op == ClientOp::flush && !MOOR_PLANT("engine-flush-on-one"));
 }
+
+}  // namespace
 
 PeerRequest peer_request(const Operation& operation) {
   PeerRequest request;
@@ -41,9 +35,8 @@ PeerRequest peer_request(const Operation& operation) {
   return request;
 }
 
-}  // namespace
-
 void Machine::handle(ClientRequested&& event) {
+  if (stage_ == Stage::standby) return standby_request(std::move(event.request));
   if (held(event.request)) {
     if (held_requests_.size() >= config_.max_operations) return reply(event.request, ENOMEM);
     payload_bytes_ += held_bytes(event.request);
@@ -55,12 +48,13 @@ void Machine::handle(ClientRequested&& event) {
 
 void Machine::handle(ClientClosed&& event) {
   operations_.each([&](Operation& operation) {
-    if (operation.kind == OpKind::client && operation.client.connection == event.connection) {
+    const bool of_client = operation.kind == OpKind::client || operation.kind == OpKind::forward;
+    if (of_client && operation.client.connection == event.connection && !operation.client.forwarded) {
       operation.client.connection = 0;
     }
   });
   std::erase_if(held_requests_, [&](const ClientRequest& request) {
-    if (request.connection != event.connection) return false;
+    if (request.connection != event.connection || request.forwarded) return false;
     payload_bytes_ -= held_bytes(request);
     return true;
   });
@@ -220,6 +214,16 @@ void Machine::finish(Operation& operation, std::uint32_t error) {
 void Machine::reply(const ClientRequest& request, std::uint32_t error, Slice payload,
                     std::vector<BlockStatus> extents) {
   if (request.connection == 0) return;
+  if (request.forwarded) {
+    ForwardReply forwarded;
+    forwarded.connection = request.connection;
+    forwarded.op = request.op == ClientOp::read ? PeerOp::read : PeerOp::block_status;
+    forwarded.reply.id = request.cookie;
+    forwarded.reply.error = error;
+    forwarded.reply.extents = std::move(extents);
+    forwarded.payload = std::move(payload);
+    return act(std::move(forwarded));
+  }
   ClientReply reply;
   reply.connection = request.connection;
   reply.cookie = request.cookie;

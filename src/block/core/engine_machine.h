@@ -12,11 +12,11 @@
 //   engine_chain.cc      snapshots, freeze
 //   engine_dirty.cc      clearing of the dirty-region log, shutdown
 //
-// Room for what comes later: a standby is a Stage before `gathering` (reads forwarded, held_ keeps the rest)
-// that activation leaves through begin_start(); a rollback of a superseded source
-// (Config::hold_when_superseded) takes a new epoch, calls begin_start() and dispatches again what is in
-// flight: operations keep their payload until they are acknowledged. A rebuild copies to a WO member and then
-// proposes RW in membership_step().
+//   engine_standby.cc    the destination of a move: forwards reads, holds the rest, is activated
+//   engine_forward.cc    the source of a move: reads of its standby
+//   engine_take.cc       the source of a move: held when superseded, goes on under a new epoch
+//
+// Room for what comes later: a rebuild copies to a WO member and then proposes RW in membership_step().
 #pragma once
 
 #include <deque>
@@ -57,6 +57,7 @@ struct Member {
 };
 
 enum class Stage : std::uint8_t {
+  standby,  // not activated: the members have not heard of us
   gathering,
   committing,
   storing,
@@ -113,6 +114,18 @@ struct Resync {
   std::vector<ResyncChunk> chunks;
 };
 
+// A standby's connection to the active engine.
+struct SourceLink {
+  MemberConfig config;  // only its address means something
+  Link link = Link::none;
+  SessionId session = 0;
+  Instant retry_at{0};
+  Instant connect_since{0};
+  Instant poll_at{0};
+  std::uint32_t failures = 0;  // since it was last up
+  std::string problem;
+};
+
 enum Hold : std::uint8_t { kHoldCommand = 1, kHoldChain = 2, kHoldChainReads = 4, kHoldShutdown = 8 };
 
 class Machine {
@@ -122,7 +135,9 @@ class Machine {
   std::optional<Instant> next_wake() const;
   bool wants_requests() const;
   Status status() const;
-  const MemberConfig& member(MemberIndex index) const { return members_.at(index).config; }
+  const MemberConfig& member(MemberIndex index) const {
+    return index == kSourceLink ? source_.config : members_.at(index).config;
+  }
   const Propose* open_proposal() const { return proposal_ ? &*proposal_ : nullptr; }
 
  private:
@@ -135,6 +150,9 @@ class Machine {
   void handle(PeerReplied&& event);
   void handle(ClientRequested&& event);
   void handle(ClientClosed&& event);
+  void handle(ForwardOpened&& event);
+  void handle(ForwardRequested&& event);
+  void handle(ForwardClosed&& event);
   void handle(MembershipConfirmed&& event);
   void handle(MembershipRefused&& event);
   void handle(Superseded&& event);
@@ -149,6 +167,7 @@ class Machine {
   // engine_members.cc
   bool current(MemberIndex member, SessionId session) const;
   void connect(MemberIndex index);
+  Hello hello(SessionId session, HelloMode mode) const;
   void disconnect(MemberIndex index, std::string problem);
   void lose(MemberIndex index, const std::string& why);
   void forget_outstanding(MemberIndex index);
@@ -191,6 +210,42 @@ class Machine {
   void release_parked();
   void count_member(MemberIndex index, const Operation& operation, bool failed);
 
+  // engine_standby.cc
+  void begin_standby();
+  void connect_source();
+  void drop_source(const std::string& why);
+  void source_connected(PeerConnected&& event);
+  void source_refused(const PeerRefused& event);
+  void source_lost(const PeerLost& event);
+  void source_replied(PeerReplied&& event);
+  void standby_request(ClientRequest request);
+  void forward(ClientRequest request);
+  void forward_held();
+  void take_back_forwards();
+  void standby_tick();
+  std::optional<Instant> standby_wake() const;
+  void want_activation(std::string reason);
+  bool standby_command(std::uint64_t id, Command& command);
+  void confirm_activation(std::uint64_t id, ActivateConfirm& confirm);
+  void update_standby(std::uint64_t id, StandbyUpdate& update);
+  void use_epoch(Epoch epoch);
+
+  // engine_forward.cc
+  HelloAnswer forward_answer() const;
+  void end_forwards(PeerRefusal reason, const std::string& why);
+  void forget_forward(std::uint64_t connection);
+
+  // engine_take.cc
+  std::optional<std::string> cannot_adopt(const GrantView& grant) const;
+  void adopt(const GrantView& grant);
+  void hold_clients(std::uint64_t id, bool on);
+  void take_epoch(std::uint64_t id, TakeEpoch& take);
+  void abandon_jobs();
+  void forget_answers();
+  void resend();
+  void look_for_foreign_writes();
+  void fail_clients(std::uint32_t error);
+
   // engine_membership.cc
   bool acknowledging() const { return stage_ == Stage::serving && !gate_closed_since_; }
   bool settled() const { return acknowledging() && !proposal_ && !storing_ && !bump_wanted_; }
@@ -202,6 +257,7 @@ class Machine {
   void complete_set_rebuilding(Operation& operation);
   void add_member(std::uint64_t command, AddMember add);
   void remove_member(std::uint64_t command, const RemoveMember& remove);
+  void member_moved(std::uint64_t command, const MemberMoved& moved);
 
   // engine_start.cc
   void begin_start();
@@ -213,6 +269,7 @@ class Machine {
   bool make_plan();
   void enter(Stage stage);
   void serve();
+  void store_wrote();
   std::size_t start_operations() const;
   void complete_start(Operation& operation);
 
@@ -278,6 +335,17 @@ class Machine {
   std::uint64_t payload_bytes_ = 0;
   std::uint32_t read_turn_ = 0;
 
+  // Moves.
+  SourceLink source_;
+  std::optional<std::string> wanted_;        // activation, and why
+  bool activated_ = false;                   // was a standby
+  std::optional<Serve> told_;                // what clients know of the volume
+  std::map<std::uint64_t, Epoch> forwards_;  // sessions of standbys, with their epochs
+  Epoch last_served_ = 0;                    // in which clients were served
+  std::vector<Epoch> own_epochs_;            // that this process has used since: our resync writes too
+  bool foreign_writes_ = false;              // seen since: clients missed something
+  bool taken_ = false;                       // our epoch came by TakeEpoch
+
   // The Grant.
   Membership membership_;
   std::optional<Propose> proposal_;
@@ -299,6 +367,7 @@ class Machine {
   bool overdue_ = false;    // a window has passed with no answer at all
   Instant gather_deadline_{0};
   std::optional<StartPlan> plan_;
+  Epoch start_wrote_ = 0;                   // the highest that any member has answered
   std::vector<std::uint64_t> start_dirty_;  // reported by anyone since the start began; ascending
   bool fresh_export_ = false;
   Resync resync_;

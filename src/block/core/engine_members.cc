@@ -47,14 +47,18 @@ void Machine::connect(MemberIndex index) {
   ++member.stats.sessions;
   member.link = Link::connecting;
   member.connect_since = now_;
+  act(Connect{index, hello(member.session, HelloMode::active)});
+}
+
+Hello Machine::hello(SessionId session, HelloMode mode) const {
   Hello hello;
   hello.volume = config_.volume;
   hello.epoch = config_.epoch;
   hello.engine = config_.engine;
-  hello.session = member.session;
-  hello.mode = HelloMode::active;
+  hello.session = session;
+  hello.mode = mode;
   hello.token = config_.token;
-  act(Connect{index, std::move(hello)});
+  return hello;
 }
 
 void Machine::disconnect(MemberIndex index, std::string problem) {
@@ -67,6 +71,7 @@ void Machine::disconnect(MemberIndex index, std::string problem) {
 }
 
 void Machine::handle(PeerConnected&& event) {
+  if (event.member == kSourceLink) return source_connected(std::move(event));
   if (!current(event.member, event.session)) return;
   Member& member = members_[event.member];
   if (member.link != Link::connecting) return;
@@ -89,6 +94,7 @@ void Machine::handle(PeerConnected&& event) {
 }
 
 void Machine::handle(PeerRefused&& event) {
+  if (event.member == kSourceLink) return source_refused(event);
   if (!current(event.member, event.session)) return;
   if (means_superseded(event.reason)) {
     return become_superseded(
@@ -100,6 +106,7 @@ void Machine::handle(PeerRefused&& event) {
 }
 
 void Machine::handle(PeerLost&& event) {
+  if (event.member == kSourceLink) return source_lost(event);
   if (!current(event.member, event.session)) return;
   if (means_superseded(event.reason) && !MOOR_PLANT("engine-superseded-goes-on")) {
     return become_superseded(

@@ -52,7 +52,8 @@ void Machine::membership_step() {
 
 void Machine::propose(Membership next, std::string reason) {
   MOOR_ASSERT(!proposal_ && next.generation > membership_.generation);
-  proposal_ = Propose{++last_proposal_, membership_.generation, std::move(next), std::move(reason)};
+  proposal_ =
+      Propose{++last_proposal_, membership_.generation, std::move(next), std::move(reason), config_.epoch};
   act(*proposal_);
 }
 
@@ -122,6 +123,19 @@ void Machine::add_member(std::uint64_t command, AddMember add) {
   member.joining = true;
   member.add_command = command;
   connect(static_cast<MemberIndex>(members_.size() - 1));
+}
+
+// A connection that is being opened goes to the old place; one that is open needs no address.
+void Machine::member_moved(std::uint64_t command, const MemberMoved& moved) {
+  for (MemberIndex i = 0; i < members_.size(); ++i) {
+    Member& member = members_[i];
+    if (member.gone || member.config.name != moved.name) continue;
+    member.config.address = moved.address;
+    if (stage_ == Stage::gathering && member.link == Link::connecting) disconnect(i, "it listens elsewhere");
+    member.retry_at = now_;
+    return command_done(command, 0);
+  }
+  command_done(command, ENOENT, moved.name + " is no member");
 }
 
 void Machine::remove_member(std::uint64_t command, const RemoveMember& remove) {

@@ -31,6 +31,8 @@ enum class OpKind : std::uint8_t {
   chain_state,   // asks one member what the chain is now
   resync_read,
   resync_write,
+  forward,       // a standby's client: a read sent to the active engine
+  source_state,  // a standby asks the active engine for its chain
 };
 
 enum class FlushFor : std::uint8_t { start, chain, freeze, clearing, shutdown };
@@ -58,6 +60,16 @@ struct Operation {
   FlushFor flush_for = FlushFor::start;
   std::optional<HelloAnswer> state;  // chain_state
 };
+
+// What a request keeps in memory until it is answered.
+inline std::uint64_t held_bytes(const ClientRequest& request) {
+  return request.op == ClientOp::read ? request.length : request.payload.size();
+}
+inline bool changes(ClientOp op) {
+  return op == ClientOp::write || op == ClientOp::trim || op == ClientOp::write_zeroes;
+}
+// A client's operation in the words of a member; engine_io.cc.
+PeerRequest peer_request(const Operation& operation);
 
 class Operations {
  public:

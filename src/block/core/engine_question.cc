@@ -48,9 +48,12 @@ void Machine::check_question() {
 void Machine::fault(const std::string& why) {
   note(true, why);
   operations_.each([&](Operation& operation) {
-    if (operation.kind == OpKind::client) reply(operation.client, EIO);
+    // A standby's reads wait: whoever starts next will have the answer.
+    if (operation.kind == OpKind::client && !operation.client.forwarded) reply(operation.client, EIO);
   });
-  for (const ClientRequest& request : held_requests_) reply(request, EIO);
+  for (const ClientRequest& request : held_requests_) {
+    if (!request.forwarded) reply(request, EIO);
+  }
   leave(ExitReason::faulted, why);
 }
 
@@ -58,6 +61,8 @@ void Machine::become_superseded(const std::string& why) {
   note(true, "superseded: " + why);
   for (MemberIndex i = 0; i < members_.size(); ++i) disconnect(i, "superseded");
   stage_ = Stage::superseded;
+  proposal_.reset();  // nobody will commit it; a controller that still saw it would answer it for ever
+  end_forwards(PeerRefusal::superseded, why);
   if (!config_.hold_when_superseded) leave(ExitReason::superseded, why);
 }
 

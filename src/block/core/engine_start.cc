@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/plant.h"
@@ -35,6 +36,7 @@ void Machine::member_answered(MemberIndex index) {
   nobody_yet_ = false;
   // Until the start is complete the union only grows (decision 0100): its reporter may be lost after its
   // regions were copied to a member that had answered clean.
+  start_wrote_ = std::max(start_wrote_, members_[index].answer.wrote);
   const std::vector<std::uint64_t>& dirty = members_[index].answer.dirty;
   if (!MOOR_PLANT("engine-forgets-union"))
     start_dirty_.insert(start_dirty_.end(), dirty.begin(), dirty.end());
@@ -124,7 +126,9 @@ bool Machine::make_plan() {
     if (member.link == Link::up) candidate.answer = member.answer;
     candidates.push_back(std::move(candidate));
   }
-  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id, start_dirty_});
+  look_for_foreign_writes();
+  plan_ = plan_start({membership_, config_.in_sync, candidates, config_.fresh_export_id, start_dirty_,
+                      foreign_writes_ && membership_.export_id != config_.fresh_export_id});
   if (!plan_) {
     // Only members that are not in sync have answered. Using one of them needs a person (S36).
     if (!overdue_) note(true, "no member that is in sync has answered");
@@ -156,7 +160,7 @@ void Machine::enter(Stage stage) {
       request.argument = membership_.generation;
       if (!MOOR_PLANT("engine-start-generation-not-told"))
         broadcast(OpKind::store_generation, readers(), request);
-      return;
+      return store_wrote();
     case Stage::repairing:
       for (const ChainRepair& repair : plan_->repairs) {
         request.op = repair.op;
@@ -195,6 +199,19 @@ void Machine::enter(Stage stage) {
   }
 }
 
+// Who holds what an epoch wrote says so: the member that has the mark may be lost, and a rollback would take
+// the others for untouched.
+void Machine::store_wrote() {
+  PeerRequest request;
+  request.op = PeerOp::store_wrote;
+  request.argument = start_wrote_;
+  MemberMask behind = 0;
+  each(readers(), [&](MemberIndex index) {
+    if (members_[index].answer.wrote < start_wrote_) behind |= bit(index);
+  });
+  if (behind != 0) broadcast(OpKind::mark_served, behind, request);
+}
+
 // Operations of the start that only succeed or fail.
 void Machine::complete_start(Operation& operation) {
   const MemberMask failed = operation.failed;
@@ -222,7 +239,18 @@ void Machine::serve() {
   head_id_ = members_[plan_->source].answer.head_id;
   note(false,
        fmt::format("serves {} bytes from {} at generation {}", size_, names(rw), membership_.generation));
-  act(Serve{membership_.export_id, size_, fresh_export_});
+  last_served_ = config_.epoch;
+  own_epochs_ = {config_.epoch};
+  const bool missed = std::exchange(foreign_writes_, false);
+  // Who opened another life of the volume must open it again: its cache, and what it would send again, are
+  // of a past that did not come to be, or that went on without it.
+  if (told_ && (told_->export_id != membership_.export_id || told_->size > size_)) {
+    fail_clients(EIO);
+    act(EndSessions{true});
+  }
+  told_ = Serve{membership_.export_id, size_, fresh_export_, missed, false};
+  act(*told_);
+  resend();
 }
 
 }  // namespace moor::block::engine

@@ -200,7 +200,7 @@ void decide_membership(const StartQuestion& question, StartPlan& plan) {
       plan.reasons.push_back(fmt::format("{} was being rebuilt", candidate.name));
     }
   }
-  if (plan.fresh_export && !MOOR_PLANT("engine-export-id-kept"))
+  if ((plan.fresh_export || question.new_export) && !MOOR_PLANT("engine-export-id-kept"))
     plan.next.export_id = question.fresh_export_id;
   // A stored generation above the Grant's comes from a change that was told but not committed: the next one
   // must lie above it, or a member that holds it would look newer than those that follow.

@@ -45,6 +45,8 @@ struct StartQuestion {
   // Regions that any member has reported since this engine began its start, lost members too: what one of
   // them made dirty may have been copied to another that answered clean.
   const std::vector<std::uint64_t>& reported_dirty;
+  // Clients missed what another engine wrote meanwhile: they must open the volume again.
+  bool new_export = false;
 };
 
 // Nothing when no in-sync member has answered.

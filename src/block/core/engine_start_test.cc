@@ -122,6 +122,39 @@ class EngineStart : public ::testing::Test {
 
 }  // namespace
 
+TEST_F(EngineStart, ADeadlineThatHasPassedDoesNotKeepTheEngineAwake) {
+  // Seed 1558 of the simulator: with an answer outstanding that took its time, the engine woke every
+  // nanosecond.
+  config_.in_sync = InSync::highest_generation;
+  begin({MemberMode::rw, MemberMode::rw});
+  answer(0);
+  ASSERT_TRUE(engine_->next_wake());
+  EXPECT_EQ(*engine_->next_wake(), now_ + config_.start_wait);
+  pass_deadline();
+  EXPECT_FALSE(serve_) << "all of them are needed";
+  EXPECT_TRUE(!engine_->next_wake() || *engine_->next_wake() >= now_ + std::chrono::milliseconds(1));
+  answer(1);
+  EXPECT_FALSE(proposals_.empty()) << "and the last one's answer is enough to go on";
+}
+
+TEST_F(EngineStart, AMemberThatIsAwaitedIsLookedForWhereItListensNow) {
+  begin({MemberMode::rw});
+  ASSERT_TRUE(hello_[0]);
+  const SessionId old = hello_[0]->session;
+  hello_[0].reset();  // goes to a port where nobody listens any more
+  feed(Commanded{1, MemberMoved{"a", "tcp:h:2"}});
+  ASSERT_TRUE(engine_->next_wake());
+  EXPECT_LE(*engine_->next_wake(), now_ + Instant(1)) << "without waiting for the next try";
+  now_ += Instant(1);
+  feed(Tick{});
+  ASSERT_TRUE(hello_[0]);
+  EXPECT_GT(hello_[0]->session, old);
+  EXPECT_EQ(engine_->status().members[0].config.address, "tcp:h:2");
+  answer(0);
+  feed(PeerRefused{0, old, PeerRefusal::none, ""});
+  EXPECT_TRUE(engine_->status().members[0].connected) << "what the old connection says is of no interest";
+}
+
 TEST_F(EngineStart, StoresTheGrantsGenerationOnAMemberWithALowerOneThoughNothingChanges) {
   give(0, PeerOp::store_generation, 1);
   give(0, PeerOp::mark_served, 3);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "block/core/engine_test_world.h"
 
@@ -10,7 +11,7 @@ namespace moor::block::engine::test {
 namespace {
 constexpr std::uint64_t kLoadSteps = 900;
 constexpr std::uint64_t kHealSteps = 60'000;
-constexpr std::size_t kMostRequests = 12;
+constexpr std::ptrdiff_t kMostRequests = 12;
 }  // namespace
 
 void World::run() {
@@ -32,11 +33,14 @@ void World::submit() {
   // Any engine that serves has clients; an old one does not know that it is old.
   Host* host = hosts_[pick(hosts_.size())].get();
   if (chance(70) && active() != nullptr) host = active();
-  if (!host->alive || !host->serving || host->leaving || requests_.size() >= kMostRequests) return;
+  const auto open = std::count_if(requests_.begin(), requests_.end(),
+                                  [&](const auto& item) { return item.second.engine == host->id; });
+  if (!host->alive || !host->open || host->leaving || open >= kMostRequests) return;
   Request request;
   request.engine = host->id;
   request.submitted = clock_;
   request.uid = next_++;
+  request.life = host->life;
   request.count = 1 + pick(pick(4) == 0 ? 16 : 3);
   // Few places, so that requests meet; now and then across the border of two regions.
   const std::uint64_t top = sectors_.size() - request.count;
@@ -45,7 +49,8 @@ void World::submit() {
   ClientRequest out;
   out.connection = 1 + pick(2);
   out.cookie = next_++;
-  const std::uint64_t dice = pick(100);
+  // A standby's clients read for a while before they write.
+  const std::uint64_t dice = host->standby && chance(95) ? 0 : pick(100);
   if (dice < 35) {
     request.op = ClientOp::read;
     for (std::uint64_t i = 0; i < request.count; ++i) {
@@ -76,9 +81,20 @@ void World::submit_write(Host& host, Request request, ClientRequest out) {
     request.first_value = request.op == ClientOp::write ? next_ : 0;
     for (std::uint64_t i = 0; i < request.count; ++i) {
       const std::uint64_t value = request.op == ClientOp::write ? next_++ : 0;
-      if (request.op == ClientOp::write) std::memcpy(out.payload.data() + i * kSector, &value, sizeof value);
-      sectors_[request.sector + i].submit(
-          {request.uid, value, request.submitted, SectorModel::kOpen, false, request.engine});
+      if (request.op == ClientOp::write) {
+        std::memcpy(out.payload.data() + i * kSector, &value, sizeof value);
+        writers_[value] = {host.id, out.cookie, request.life};
+      }
+      const SectorModel::Entry entry{request.uid,        value, request.submitted,
+                                     SectorModel::kOpen, false, request.engine};
+      sectors_[request.sector + i].submit(entry);
+      // A read through another engine takes its time: this may come and go before it is answered.
+      for (auto& [cookie, read] : requests_) {
+        const std::uint64_t at = request.sector + i;
+        if (read.op != ClientOp::read || read.engine == host.id) continue;
+        if (at >= read.sector && at < read.sector + read.count)
+          read.before[at - read.sector].push_back(entry);
+      }
     }
   }
   log(fmt::format("engine {}: client op {} sectors {}+{} value {} cookie {}", host.id,
@@ -181,6 +197,7 @@ void World::fault() {
       if (swarm_.cuts && !connections_.empty()) {
         Connection& connection = *connections_[pick(connections_.size())];
         log(fmt::format("link of engine {} to {} breaks", connection.engine, connection.member));
+        if (connection.member == kSourceLink) return cut_source_link(connection);
         hosts_[static_cast<std::size_t>(connection.engine) - 1]->reachable[connection.member] = false;
         // What the engine has sent may still be read and done; the answers are lost.
         if (!connection.ended && !connection.hello_pending) {
@@ -209,7 +226,7 @@ void World::fault() {
       if (swarm_.engine_kills && active() != nullptr) kill(*active());
       break;
     case 5:
-      if (swarm_.zombies && active() != nullptr) start_engine();
+      if (swarm_.zombies && active() != nullptr && source_ == 0) start_engine();
       break;
     default:
       for (auto& member : members_) member->running = member->running || chance(70);
@@ -254,6 +271,7 @@ void World::on_fault(const Host& host) const {
 }
 
 void World::on_acknowledged(Host& host, const Request& request) {
+  if (request.op == ClientOp::flush && host.standby) return;  // nothing was written there
   ++counts_.acknowledged;
   if (!host.lost.empty())
     fail("an acknowledgement while " + host.lost.begin()->first + " is lost and not ERR (S6)");
@@ -288,25 +306,42 @@ void World::on_acknowledged(Host& host, const Request& request) {
 void World::on_read(const Request& request, const ClientReply& reply) {
   ++counts_.reads;
   if (reply.payload.size() != request.count * kSector) fail("a read of another length");
+  const Host* host = host_of(request.engine);
+  const bool standby = host->standby;
+  counts_.forwarded += standby ? 1 : 0;
   for (std::uint64_t i = 0; i < request.count; ++i) {
     std::uint64_t value = 0;
     std::memcpy(&value, reply.payload.data() + i * kSector, sizeof value);
     SectorModel& sector = sectors_[request.sector + i];
+    // A fenced engine on a cut-off node may still answer old reads; that is documented, not wrong. A standby
+    // reads through the source of its move, which is none.
+    const bool strict = request.engine == holder_ || (standby && host->read_through == holder_);
     if (!sector.allows(value) && !SectorModel::allows(request.before[i], value)) {
-      // A fenced engine on a cut-off node may still answer old reads; that is documented, not wrong.
-      if (request.engine != hosts_.back()->id) continue;
+      if (!strict) continue;
       fail(fmt::format("sector {} reads {}, allowed are{}", request.sector + i, value, sector.describe()));
     }
-    if (request.engine == hosts_.back()->id) sector.seen(value, request.submitted);
+    if (strict) sector.seen(value, request.submitted);
   }
 }
 
 void World::on_serve(Host& host, const Serve& serve) {
+  host.open = true;
+  if (serve.standby) return;
   host.serving = true;
-  if (&host != hosts_.back().get()) return;
-  // Answers of older engines that are under way belong to writes that were done before this moment.
-  for (SectorModel& sector : sectors_) sector.end_engine(host.id, clock_);
-  if (serve.fresh_export) {
+  host.standby = false;
+  // Sessions that go on after a rollback go on from where they were; all others begin now.
+  if (host.life_began == 0) host.life_began = clock_;
+  if (host.id != holder_) return;
+  // Answers of other engines that are under way belong to writes that were done before this moment. What a
+  // held engine keeps may still be sent again.
+  std::set<std::uint64_t> kept;
+  for (const auto& [cookie, request] : requests_) {
+    if (is_held(request)) kept.insert(request.uid);
+  }
+  for (SectorModel& sector : sectors_) sector.end_others(kept, clock_);
+  const bool lived_on =
+      std::any_of(host.reachable.begin(), host.reachable.end(), [](const auto& item) { return item.second; });
+  if (serve.fresh_export && !serve.missed_writes) {
     ++counts_.fresh_starts;
     for (const auto& [index, reachable] : host.reachable) {
       if (reachable)
@@ -314,7 +349,8 @@ void World::on_serve(Host& host, const Serve& serve) {
     }
   }
   // The id counts, not who gave it: an engine may have died after it committed one and before it served.
-  if (serve.export_id != served_export_) {
+  // When it only says that clients missed something, nothing may be gone.
+  if (serve.export_id != served_export_ && !(serve.missed_writes && lived_on)) {
     for (SectorModel& sector : sectors_) sector.roll_back();
   }
   served_export_ = serve.export_id;
@@ -326,7 +362,8 @@ void World::on_serve(Host& host, const Serve& serve) {
     if (member->disk().floor.epoch > host.epoch) return;  // fenced while it began
     if (member->disk().generation < grant_.generation) fail("serves before " + name + " has the generation");
     const bool connected = std::any_of(connections_.begin(), connections_.end(), [&](const auto& c) {
-      return c->engine == host.id && c->member_open && members_[c->member].get() == member;
+      return c->engine == host.id && c->member != kSourceLink && c->member_open &&
+             members_[c->member].get() == member;
     });
     if (connected && member->served() != host.epoch)
       fail("serves before " + name + " knows that it is served");
@@ -371,8 +408,9 @@ void World::check_layers() const {
 void World::heal() {
   log("healing");
   swarm_.refusals = swarm_.write_errors = swarm_.common_errors = false;
+  end_move();
   for (auto& host : hosts_) {
-    if (host->alive && host.get() != hosts_.back().get()) kill(*host);
+    if (host->alive && host->id != holder_) kill(*host);
   }
   const std::uint64_t limit = clock_ + kHealSteps;
   while (clock_ < limit) {

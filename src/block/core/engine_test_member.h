@@ -112,6 +112,7 @@ class FakeMember {
       case PeerOp::write_zeroes: reply.error = change(request, payload, epoch); break;
       case PeerOp::flush: flush(); break;
       case PeerOp::store_generation: raise_generation(request.argument); break;
+      case PeerOp::store_wrote: disk_.wrote = std::max<Epoch>(disk_.wrote, request.argument); break;
       case PeerOp::mark_served: served_ = request.argument; break;
       case PeerOp::clear_dirty:
         for (const std::uint64_t region : request.regions) disk_.dirty.erase(region);

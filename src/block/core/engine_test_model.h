@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,10 +65,11 @@ class SectorModel {
       }
     }
   }
-  void end_engine(int engine, std::uint64_t now) {
+  // Everything but what is `kept` by an engine that may send it again.
+  void end_others(const std::set<std::uint64_t>& kept, std::uint64_t now) {
     for (Entries* entries : {&possible_, &durable_}) {
       for (Entry& entry : *entries) {
-        if (entry.engine <= engine) entry.ended = std::min(entry.ended, now);
+        if (!kept.contains(entry.uid)) entry.ended = std::min(entry.ended, now);
       }
     }
   }

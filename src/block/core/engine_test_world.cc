@@ -17,9 +17,15 @@ void WorldCounts::add(const WorldCounts& other) {
   cleared += other.cleared;
   questions += other.questions;
   learned += other.learned;
+  moves += other.moves;
+  activations += other.activations;
+  rollbacks += other.rollbacks;
+  undone += other.undone;
+  forwarded += other.forwarded;
 }
 
-World::World(std::uint64_t seed, bool trace) : seed_(seed), trace_(trace), rng_(seed) {
+World::World(std::uint64_t seed, bool trace, bool moves) : seed_(seed), trace_(trace), rng_(seed) {
+  swarm_.moves = moves;
   const std::uint64_t coins = rng_();
   const auto coin = [&](int bit) { return (coins >> bit & 1) != 0; };
   swarm_.cuts = coin(0);
@@ -64,7 +70,8 @@ void World::log(const std::string& text) const {
 }
 
 World::Host* World::active() {
-  return hosts_.empty() || !hosts_.back()->alive ? nullptr : hosts_.back().get();
+  Host* host = host_of(holder_);
+  return host == nullptr || !host->alive ? nullptr : host;
 }
 
 // The controller's part: a new epoch in the Grant, then a process that has it.
@@ -73,14 +80,24 @@ void World::start_engine() {
   ++counts_.starts;
   auto host = std::make_unique<Host>();
   host->id = static_cast<int>(hosts_.size()) + 1;
-  host->epoch = ++grant_epoch_;
+  host->epoch = grant_epoch_ = next_epoch();
+  holder_ = host->id;
+  standby_ = 0;
+  Config config = config_of(*host);
+  log(fmt::format("engine {} starts with epoch {}", host->id, host->epoch));
+  host->engine = std::make_unique<Engine>(std::move(config), pool_);
+  hosts_.push_back(std::move(host));
+  feed(*hosts_.back(), Started{});
+}
+
+Config World::config_of(Host& host) {
   Config config;
   config.volume = "v";
-  config.epoch = host->epoch;
-  config.engine = fmt::format("e{}", host->id);
+  config.epoch = host.epoch;
+  config.engine = fmt::format("e{}", host.id);
   config.generation = grant_.generation;
   config.export_id = grant_.export_id;
-  config.fresh_export_id = fmt::format("x{}", host->epoch);
+  config.fresh_export_id = fmt::format("v-{}", host.epoch);
   config.start_wait = std::chrono::milliseconds(2000);
   config.retry_delay = std::chrono::milliseconds(20);
   config.propose_delay = std::chrono::milliseconds(20);
@@ -93,12 +110,9 @@ void World::start_engine() {
     member.mode = grant_.members.at(member.name);
     member.local = seed_ % 3 == 0 && i == 1;
     config.members.push_back(member);
-    host->reachable[i] = member.mode == MemberMode::rw && members_[i]->running && members_[i]->served() != 0;
+    host.reachable[i] = member.mode == MemberMode::rw && members_[i]->running && members_[i]->served() != 0;
   }
-  log(fmt::format("engine {} starts with epoch {}", host->id, host->epoch));
-  host->engine = std::make_unique<Engine>(std::move(config), pool_);
-  hosts_.push_back(std::move(host));
-  feed(*hosts_.back(), Started{});
+  return config;
 }
 
 void World::kill(Host& host) {
@@ -106,6 +120,7 @@ void World::kill(Host& host) {
   host.alive = false;
   for (auto& connection : connections_) {
     if (connection->engine == host.id) connection->engine_open = false;
+    if (connection->member == kSourceLink && connection->source == host.id) cut_source_link(*connection);
   }
   for (auto it = requests_.begin(); it != requests_.end();) {
     it = it->second.engine == host.id ? requests_.erase(it) : std::next(it);
@@ -120,15 +135,19 @@ void World::kill(Host& host) {
 
 void World::feed(Host& host, Event event) {
   if (!host.alive) return;
-  if (const auto* lost = std::get_if<PeerLost>(&event)) {
+  if (const auto* commanded = std::get_if<Commanded>(&event)) on_command(host, commanded->command);
+  if (const auto* lost = std::get_if<PeerLost>(&event); lost != nullptr && lost->member != kSourceLink) {
     const std::string& name = members_[lost->member]->name();
     if (host.serving && grant_.members.at(name) == MemberMode::rw) host.lost[name] = true;
+    // Fenced just after it had taken the question: no more can be learned from it.
+    if (host.asked.contains(lost->member)) host.asked[lost->member] = true;
     if (host.serving && lost->reason == PeerRefusal::none &&
         members_[lost->member]->disk().floor.epoch > host.epoch) {
       host.fenced[lost->member] = true;
     }
   }
-  if (const auto* refused = std::get_if<PeerRefused>(&event); refused != nullptr && host.serving) {
+  if (const auto* refused = std::get_if<PeerRefused>(&event);
+      refused != nullptr && host.serving && refused->member != kSourceLink) {
     host.asked[refused->member] = true;
     if (refused->reason != PeerRefusal::none) {  // a member that is down has no word
       host.told[refused->member] = true;
@@ -156,9 +175,12 @@ void World::perform_one(Host& host, Action& action) {
     }
     return nullptr;
   };
+  if (perform_forward(host, action)) return;
   if (auto* connect = std::get_if<Connect>(&action)) {
+    if (connect->member == kSourceLink) return connect_source(host, *connect);
     if (host.serving) on_question(host, connect->member);
     auto connection = std::make_unique<Connection>();
+    connection->number = ++connections_made_;
     connection->engine = host.id;
     connection->member = connect->member;
     connection->hello = std::move(connect->hello);
@@ -173,7 +195,10 @@ void World::perform_one(Host& host, Action& action) {
     }
     connection->inbox.emplace_back(std::move(send->request), std::move(send->payload));
   } else if (auto* cut = std::get_if<Disconnect>(&action)) {
-    if (Connection* connection = find(cut->member, cut->session)) connection->engine_open = false;
+    if (Connection* connection = find(cut->member, cut->session)) {
+      connection->engine_open = false;
+      if (cut->member == kSourceLink) feed(*host_of(connection->source), ForwardClosed{connection->number});
+    }
   } else if (auto* reply = std::get_if<ReplyClient>(&action)) {
     on_reply(host, reply->reply);
   } else if (auto* propose = std::get_if<Propose>(&action)) {
@@ -187,7 +212,9 @@ void World::perform_one(Host& host, Action& action) {
     log(fmt::format("engine {}: {}", host.id, note->text));
   } else if (auto* exit = std::get_if<Exit>(&action)) {
     log(fmt::format("engine {} exits: {}", host.id, exit->message));
-    if (exit->reason == ExitReason::superseded && host.epoch == grant_epoch_) fail("superseded by nobody");
+    if (exit->reason == ExitReason::superseded && host.epoch == grant_epoch_ && host.id == holder_) {
+      fail("superseded by nobody");
+    }
     if (exit->reason == ExitReason::faulted && host.serving) on_fault(host);
     if (exit->reason == ExitReason::drained && host.serving) {
       for (const auto& [cookie, request] : requests_) {
@@ -266,6 +293,12 @@ bool World::work_one(Connection& connection) {
     close_member_side(connection, PeerRefusal::none, true);
     return false;
   }
+  if (request.op == PeerOp::write) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, payload.data(), sizeof value);
+    on_client_write(*host_of(connection.engine), *members_[connection.member], request.offset / kSector,
+                    value);
+  }
   PeerReplied replied;
   replied.member = connection.member;
   replied.session = connection.hello.session;
@@ -282,8 +315,8 @@ bool World::work_one(Connection& connection) {
 void World::grant_one(Host& host) {
   const Propose propose = std::move(host.to_grant.front());
   host.to_grant.pop_front();
-  if (host.epoch != grant_epoch_) {
-    host.from_grant.push_back(Superseded{"the Grant names another engine"});
+  if (propose.epoch != grant_epoch_) {
+    host.from_grant.push_back(Superseded{"the Grant names another engine", propose.epoch});
     return;
   }
   if (swarm_.refusals && chance(20)) {
@@ -312,6 +345,11 @@ bool World::deliver_one() {
   std::vector<std::function<void()>> choices;
   for (auto& pointer : connections_) {
     Connection* c = pointer.get();
+    if (c->member == kSourceLink) {
+      const bool busy = c->hello_pending || !c->inbox.empty() || !c->outbox.empty();
+      if (busy && c->engine_open) choices.push_back([this, c] { deliver_to_source(*c); });
+      continue;
+    }
     FakeMember& member = *members_[c->member];
     if (c->hello_pending) {
       if (!c->engine_open) {
@@ -376,6 +414,7 @@ void World::advance() {
 
 void World::sweep() {
   std::erase_if(connections_, [](const auto& c) {
+    if (c->member == kSourceLink) return !c->engine_open;
     return !c->engine_open && !c->hello_pending &&
            (!c->member_open || (c->inbox.empty() && c->working.empty()));
   });
@@ -389,10 +428,11 @@ bool World::step(bool faults) {
     sweep();
     for (std::size_t i = 0; i < hosts_.size(); ++i) feed(*hosts_[i], Tick{});
   }
-  if (faults && active() == nullptr && chance(30)) start_engine();
+  if (swarm_.moves && faults) move_step();
+  if (faults && active() == nullptr && source_ == 0 && chance(30)) start_engine();
   if (faults && pick(1000) < swarm_.fault_percent * 3) fault();
   if (faults && chance(25)) submit();
-  if (faults && active() != nullptr && pick(100) < 1) command(*active());
+  if (faults && active() != nullptr && source_ == 0 && pick(100) < 1) command(*active());
   if (deliver_one()) return true;
   advance();
   return false;

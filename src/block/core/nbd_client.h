@@ -28,6 +28,7 @@ struct ClientOptions {
   bool tls = false;          // ask for STARTTLS first, and go no further without it
   bool block_status = true;  // ask for base:allocation; a server may lack it
   std::uint32_t max_in_flight = 1024;
+  bool watch_standby = false;  // ask whether the engine is a standby; it hangs up when that ends
 };
 
 // The export as the server told it.
@@ -41,6 +42,7 @@ struct RemoteExport {
   std::uint32_t maximum_payload = kMaxRequestBytes;
   std::vector<std::byte> hello_answer;  // the private information, if there was one
   std::string export_id;                // likewise; empty: a server that is none of ours
+  bool standby = false;                 // likewise, when asked for
 
   bool has(std::uint16_t flag) const { return (flags & flag) != 0; }
 };

@@ -52,10 +52,11 @@ void Client::send_next_option() {
 void Client::send_go() {
   ByteWriter body;
   body.text32(options_.export_name);
-  body.u16(3);
+  body.u16(options_.watch_standby ? 4 : 3);
   body.u16(static_cast<std::uint16_t>(Info::block_size));
   body.u16(static_cast<std::uint16_t>(Info::hello_answer));
   body.u16(static_cast<std::uint16_t>(Info::export_id));
+  if (options_.watch_standby) body.u16(static_cast<std::uint16_t>(Info::standby));
   send_option(Option::go, body.out());
 }
 
@@ -133,6 +134,7 @@ void Client::on_info(Bytes body) {
       if (reader.rest().size() > kMaxNameBytes) return fail("an export id that is too long");
       remote_.export_id = as_text(reader.rest());
       return;
+    case Info::standby: remote_.standby = reader.u8() == 1; return;
     default: return;  // the protocol allows more than we asked for
   }
 }

@@ -74,6 +74,9 @@ enum class Info : std::uint16_t {
   // Ours: which life of the volume this is (data-plane: "export id"). Equal ids: what was acknowledged is
   // there.
   export_id = 0x8002,
+  // Ours: one byte, 1 while the engine is the standby of a move. Whoever asks for it has pages to drop when
+  // that ends, so its connection is closed at the activation; it comes again and sees the 0.
+  standby = 0x8003,
 };
 
 enum class Command : std::uint16_t {

@@ -45,6 +45,7 @@ struct ExportDescription {
   std::string name;         // canonical; told when the client asks for it
   std::string description;  // likewise
   std::string export_id;    // ours, likewise: told to clients that ask, when there is one
+  bool standby = false;     // ours, likewise
   bool private_commands = false;
   std::vector<std::pair<Info, std::vector<std::byte>>> private_infos;
 };
@@ -118,6 +119,8 @@ class Server {
     std::string description;
   };
   void list(const std::vector<ListedExport>& exports);
+  // While an open waits for its answer: the client wants to be told this.
+  bool asked_for(Info type) const;
   void accept(ExportDescription description);
   void refuse(OptionReply error, std::string_view message);
   void tls_started();

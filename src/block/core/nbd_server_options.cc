@@ -146,6 +146,10 @@ void Server::list(const std::vector<ListedExport>& exports) {
   end_option();
 }
 
+bool Server::asked_for(Info type) const {
+  return std::find(wanted_infos_.begin(), wanted_infos_.end(), type) != wanted_infos_.end();
+}
+
 std::uint16_t Server::transmission_flags() const {
   std::uint16_t flags = kHasFlags;
   if (export_.read_only) flags |= kReadOnly;
@@ -175,7 +179,7 @@ void Server::info_replies() {
   option_reply(OptionReply::info, blocks.out());
 
   const auto text = [&](Info type, std::string_view value) {
-    if (std::find(wanted_infos_.begin(), wanted_infos_.end(), type) == wanted_infos_.end()) return;
+    if (!asked_for(type)) return;
     ByteWriter body;
     body.u16(static_cast<std::uint16_t>(type));
     body.bytes(as_bytes(value.substr(0, kMaxNameBytes)));
@@ -184,6 +188,7 @@ void Server::info_replies() {
   text(Info::name, export_.name);
   text(Info::description, export_.description);
   if (!export_.export_id.empty()) text(Info::export_id, export_.export_id);
+  text(Info::standby, std::string_view(export_.standby ? "\1" : "\0", 1));
   for (const auto& [type, value] : export_.private_infos) {
     ByteWriter body;
     body.u16(static_cast<std::uint16_t>(type));

@@ -16,6 +16,7 @@ namespace moor::block {
 enum class HelloMode : std::uint8_t {
   active,   // serves a volume: fences everything older
   inspect,  // reads metadata only; raises nothing, may not read or write data
+  forward,  // a standby to the active engine: reads through it; replicas refuse it
 };
 
 struct Hello {
@@ -63,6 +64,10 @@ enum class PeerOp : std::uint16_t {
   chain = 0x8008,           // answer: HelloAnswer as it is now
   set_rebuilding = 0x8009,  // durable: this member is WO (true) or whole again (false)
   expand = 0x800a,
+  // Durable: `wrote` is at least this. A member that holds what an epoch wrote must say so, also when it got
+  // it
+  // by other ways than a write in that epoch.
+  store_wrote = 0x800b,
 };
 
 struct SnapshotCommand {
@@ -98,7 +103,7 @@ struct PeerRequest {
   bool fast_zero = false;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
-  // store_generation: generation; mark_served: epoch; set_rebuilding: 0 or 1; expand: new size
+  // store_generation: generation; mark_served, store_wrote: epoch; set_rebuilding: 0 or 1; expand: new size
   std::uint64_t argument = 0;
   std::vector<std::uint64_t> regions;  // clear_dirty
   SnapshotCommand snapshot;            // snapshot_*

@@ -87,15 +87,25 @@ Result<std::uint64_t> number(std::string_view text) {
 
 }  // namespace
 
+namespace {
+std::string_view word_of(HelloMode mode) {
+  switch (mode) {
+    case HelloMode::active: return "active";
+    case HelloMode::inspect: return "inspect";
+    case HelloMode::forward: return "forward";
+  }
+  return "inspect";
+}
+}  // namespace
+
 Result<std::string> encode_hello(const Hello& hello) {
   if (hello.volume.size() > kMaxIdBytes || hello.engine.size() > kMaxIdBytes ||
       hello.token.size() > kMaxTokenBytes) {
     return make_error(Errc::invalid, "a field of the HELLO is too long");
   }
-  auto name =
-      fmt::format("{}{}?volume={}&epoch={}&engine={}&session={}&mode={}&token={}", kHelloPrefix,
-                  kPeerWireVersion, escape(hello.volume), hello.epoch, escape(hello.engine), hello.session,
-                  hello.mode == HelloMode::active ? "active" : "inspect", escape(hello.token));
+  auto name = fmt::format("{}{}?volume={}&epoch={}&engine={}&session={}&mode={}&token={}", kHelloPrefix,
+                          kPeerWireVersion, escape(hello.volume), hello.epoch, escape(hello.engine),
+                          hello.session, word_of(hello.mode), escape(hello.token));
   if (name.size() > nbd::kMaxNameBytes) return make_error(Errc::invalid, "the HELLO is too long for a name");
   return name;
 }
@@ -121,8 +131,15 @@ Result<Hello> decode_hello(std::string_view name) {
   TRY(const auto session, field(name, "session"));
   TRY(hello.session, number(session));
   TRY(const auto mode, field(name, "mode"));
-  if (mode != "active" && mode != "inspect") return malformed("HELLO: unknown mode");
-  hello.mode = mode == "active" ? HelloMode::active : HelloMode::inspect;
+  if (mode == word_of(HelloMode::active)) {
+    hello.mode = HelloMode::active;
+  } else if (mode == word_of(HelloMode::inspect)) {
+    hello.mode = HelloMode::inspect;
+  } else if (mode == word_of(HelloMode::forward)) {
+    hello.mode = HelloMode::forward;
+  } else {
+    return malformed("HELLO: unknown mode");
+  }
   TRY(const auto token, field(name, "token"));
   TRY(hello.token, unescape(token, kMaxTokenBytes));
   if (!name.empty()) return malformed("HELLO: more than its fields");
@@ -131,8 +148,7 @@ Result<Hello> decode_hello(std::string_view name) {
 
 std::string describe(const Hello& hello) {
   return fmt::format("HELLO(volume {}, epoch {}, engine {}, session {}, {})", escape(hello.volume),
-                     hello.epoch, escape(hello.engine), hello.session,
-                     hello.mode == HelloMode::active ? "active" : "inspect");
+                     hello.epoch, escape(hello.engine), hello.session, word_of(hello.mode));
 }
 
 std::string_view to_string(PeerRefusal reason) {

@@ -267,6 +267,7 @@ Result<PeerRequest> decode_request(const nbd::Request& wire, std::uint64_t id) {
     case PeerOp::snapshot_revert:
     case PeerOp::chain:
     case PeerOp::set_rebuilding:
+    case PeerOp::store_wrote:
     case PeerOp::expand: TRY_VOID(decode_body(request, wire.payload.span())); return request;
     case PeerOp::disconnect: break;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/plant.h"
+#include "base/secret.h"
 #include "block/core/nbd_protocol.h"
 
 namespace moor::block {
@@ -23,16 +24,6 @@ std::uint32_t nbd_error(Errc code) {
     case Errc::cancelled: return nbd::kErrShutdown;
     default: return nbd::kErrIo;
   }
-}
-
-// In constant time: how long a wrong token takes to be refused must not say how much of it was right.
-bool same_secret(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |=
-        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
-  }
-  return difference == 0;
 }
 
 bool is_private(PeerOp op) {
@@ -82,12 +73,13 @@ std::optional<Replica::Refusal> Replica::check(const Hello& hello) const {
   if (!opened_ || stopping_) return Refusal{PeerRefusal::shutting_down, "not serving"};
   if (store_.files().broken()) return Refusal{PeerRefusal::damaged, store_.files().why_broken()};
   const ReplicaMeta& meta = store_.meta();
-  if (!meta.token.empty() && !same_secret(hello.token, meta.token)) {
+  if (!meta.token.empty() && !is_same_secret(hello.token, meta.token)) {
     return Refusal{PeerRefusal::wrong_token, "the token is not this volume's"};
   }
   if (!meta.volume.empty() && hello.volume != meta.volume) {
     return Refusal{PeerRefusal::wrong_volume, "this replica belongs to volume " + meta.volume};
   }
+  if (hello.mode == HelloMode::forward) return Refusal{PeerRefusal::none, "this is a replica and no engine"};
   if (hello.mode == HelloMode::inspect) return {};
   if (hello.epoch == 0 || (hello.epoch < promised_.epoch && !MOOR_PLANT("replica-takes-old-epoch"))) {
     return Refusal{PeerRefusal::old_epoch, fmt::format("epoch {} is below {}", hello.epoch, promised_.epoch)};
@@ -306,6 +298,12 @@ Task<Result<void>> Replica::perform_private(const PeerRequest& request, Epoch ep
                                                        meta.generation));
         }
         if (!MOOR_PLANT("replica-generation-not-stored")) meta.generation = argument;
+        return {};
+      });
+    case PeerOp::store_wrote:
+      if (argument > epoch) co_return make_error(Errc::invalid, "an epoch that nobody has been given");
+      co_return co_await store_.record([argument](ReplicaMeta& meta) -> Result<void> {
+        meta.wrote = std::max<Epoch>(meta.wrote, argument);
         return {};
       });
     case PeerOp::mark_served:

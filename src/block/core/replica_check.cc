@@ -103,7 +103,10 @@ class Check {
 
   Task<void> blocks(const Expect& expect, FileId data, FileId map, FileId sum) {
     const Result<std::uint64_t> size = co_await files_.size(data);
-    const std::uint64_t sectors = map_sectors(meta_.get().size / kBlockSize);
+    const Result<std::uint64_t> mapped = co_await files_.size(map);
+    // Behind the end of the map nothing is claimed, however large the volume says that it is.
+    std::uint64_t sectors = map_sectors(meta_.get().size / kBlockSize);
+    if (mapped.ok()) sectors = std::min(sectors, (*mapped + kSectorSize - 1) / kSectorSize);
     std::uint32_t crc = 0;
     std::vector<std::byte> raw(kSectorSize);
     for (std::uint64_t at = 0; at < sectors; ++at) {

@@ -231,6 +231,37 @@ TEST_F(Fence, WroteAndDirtyAreDurableBeforeTheFirstWriteOfAnEpoch) {
   }
 }
 
+TEST_F(Fence, WroteIsDurableThoughTheRegionIsDirtyAlready) {
+  make();
+  const PeerId first = world_.connect(1);
+  ASSERT_EQ(world_.write(first, 0, pattern(4096, 1)), 0u);
+  const PeerId second = world_.connect(2, "e2");
+  EXPECT_EQ(world_.accepted.at(second).wrote, 1u) << "a HELLO writes nothing";
+  ASSERT_EQ(world_.write(second, 0, pattern(4096, 2)), 0u);
+  world_.crash();
+  ASSERT_TRUE(world_.start().ok());
+  EXPECT_EQ(world_.replica().answer().wrote, 2u);
+  EXPECT_EQ(world_.replica().answer().dirty, (std::vector<std::uint64_t>{0}));
+}
+
+TEST_F(Fence, WroteIsStoredOnTheEnginesWordAndOnlyRises) {
+  make();
+  PeerRequest store;
+  store.op = PeerOp::store_wrote;
+  Epoch epoch = 4;
+  for (const Epoch argument : {3u, 2u}) {
+    const PeerId peer = world_.connect(++epoch);
+    store.argument = argument;
+    EXPECT_EQ(world_.call(peer, store)->reply.error, 0u);
+    world_.crash();
+    ASSERT_TRUE(world_.start().ok());
+    EXPECT_EQ(world_.replica().answer().wrote, 3u);
+  }
+  const PeerId peer = world_.connect(++epoch);
+  store.argument = epoch + 1;
+  EXPECT_NE(world_.call(peer, store)->reply.error, 0u) << "above the engine's own epoch";
+}
+
 TEST_F(Fence, DirtyRegionsAreClearedOnlyWhenNothingInThemIsUnsynced) {
   make();
   const PeerId peer = world_.connect(1);

@@ -58,6 +58,8 @@ Json Device::status() const {
        {"export_id", bridge_.remote().export_id},
        {"connected", bridge_.state() == bridge::State::up},
        {"open_requests", bridge_.open()},
+       {"standby", over_standby_},
+       {"pages_dropped", pages_dropped_},
        {"message", bridge_.state() == bridge::State::ended ? bridge_.why_ended() : last_problem_}});
 }
 

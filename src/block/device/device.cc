@@ -24,6 +24,8 @@ constexpr std::chrono::milliseconds kLastRetry{1'000};
 constexpr std::chrono::milliseconds kRemovalRetry{500};
 constexpr std::chrono::seconds kForceWait{5};  // for the loop driver, after every request has failed
 constexpr std::chrono::seconds kGoodbye{1};
+constexpr std::chrono::seconds kDropWait{
+    2};  // dropping does not wait for writes, but it may get stuck behind them
 constexpr std::uint64_t kLastFlush = 0;  // the id of our own request; those of FUSE are addresses
 
 }  // namespace
@@ -57,9 +59,14 @@ Device::Device(io::Loop& loop, BufferPool& pool, DeviceOptions options)
                                                                   last_problem_)));
                    }),
       retry_removal_(loop, [this] { remove_cleanly(nullptr); }),
-      end_timer_(loop, [this] {
-        if (phase_ == Phase::gone) return loop_.stop();
-        finish();
+      end_timer_(loop,
+                 [this] {
+                   if (phase_ == Phase::gone) return loop_.stop();
+                   finish();
+                 }),
+      drop_timer_(loop, [this] {
+        log_warn("pages read before the activation may stay: dirty ones keep the kernel from dropping them");
+        came_up();
       }) {}
 
 Device::~Device() = default;
@@ -114,6 +121,7 @@ void Device::connect() {
   options.client.export_name = options_.export_name;
   options.client.block_status = false;
   options.client.max_in_flight = bridge::kMaxRequests;
+  options.client.watch_standby = true;
   ++connection_;
   link_ = std::make_unique<io::NbdLink>(loop_, pool_, options_.engine, std::move(options), *this);
 }
@@ -128,19 +136,50 @@ void Device::on_event(nbd::ClientEvent event) {
                            {"open", bridge_.open()}});
     retry_after_ = std::chrono::milliseconds(0);
     last_problem_.clear();
-    step(bridge::Up{connection_, std::move(ready->remote)});
-    if (phase_ == Phase::connecting) mount();
-    publish_state();
+    connected(std::move(ready->remote));
   } else if (auto* refused = std::get_if<nbd::Refused>(&event)) {
     last_problem_ = std::move(refused->message);
   } else if (auto* farewell = std::get_if<nbd::Farewell>(&event)) {
     last_problem_ = std::move(farewell->message);
+    // It is there and waits for us: no reason to let the client wait.
+    if (last_problem_.starts_with("moor:activated")) retry_after_ = std::chrono::milliseconds(-1);
   } else if (auto* failed = std::get_if<nbd::ClientFailed>(&event)) {
     // It may still read requests out of its socket, so sending them again elsewhere could let an old write
     // follow a newer one.
     if (bridge_.state() == bridge::State::up) step(bridge::Abort{"a broken NBD stream: " + failed->why});
     last_problem_ = std::move(failed->why);
   }
+}
+
+// The first engine after a standby that is none: activated, or a new process in its place. Nothing is sent to
+// it, and so nothing answered by it, before the kernel has forgotten what was read through the standby. With
+// the FUSE file alone there is nothing to forget: it is opened with direct I/O.
+void Device::connected(nbd::RemoteExport remote) {
+  const bool drop = over_standby_ && !remote.standby && !device_.empty();
+  if (!drop) over_standby_ = remote.standby;
+  waiting_up_ = std::move(remote);
+  if (!drop) return came_up();
+  drop_timer_.start(kDropWait);
+  run_in_child(
+      loop_,
+      [device = device_]() -> Result<std::string> {
+        TRY_VOID(drop_pages(device));
+        return std::string();
+      },
+      [this, connection = connection_](const Result<std::string>& done) {
+        if (!done) log_error("pages read before the activation may stay", {{"error", done.error()}});
+        over_standby_ = false;
+        ++pages_dropped_;
+        if (connection == connection_) came_up();
+      });
+}
+
+void Device::came_up() {
+  if (!waiting_up_) return;
+  drop_timer_.stop();
+  step(bridge::Up{connection_, *std::exchange(waiting_up_, std::nullopt)});
+  if (phase_ == Phase::connecting) mount();
+  publish_state();
 }
 
 void Device::on_closed(std::optional<Error> why) {
@@ -151,6 +190,8 @@ void Device::on_closed(std::optional<Error> why) {
 
 void Device::lost() {
   link_.reset();
+  waiting_up_.reset();
+  drop_timer_.stop();
   const bool was_up = bridge_.state() == bridge::State::up;
   step(bridge::Down{connection_});
   if (bridge_.state() == bridge::State::ended || phase_ >= Phase::forced) return;
@@ -158,7 +199,9 @@ void Device::lost() {
     log_warn("the engine is lost; requests wait", {{"why", last_problem_}, {"open", bridge_.open()}});
     publish_state();
   }
-  retry_after_ = std::clamp(retry_after_ * 2, kFirstRetry, kLastRetry);
+  const bool at_once = retry_after_.count() < 0;
+  retry_after_ =
+      at_once ? std::chrono::milliseconds(0) : std::clamp(retry_after_ * 2, kFirstRetry, kLastRetry);
   connect_timer_.start(retry_after_);
 }
 

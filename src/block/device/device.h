@@ -69,6 +69,8 @@ class Device final : public io::NbdLinkHandler, public FrontHandler {
   void step(bridge::Event event);
   void perform(bridge::Action& action);
   void connect();
+  void connected(nbd::RemoteExport remote);
+  void came_up();
   void lost();
   void mount();
   Result<void> mount_fuse();
@@ -110,6 +112,11 @@ class Device final : public io::NbdLinkHandler, public FrontHandler {
   std::uint64_t connection_ = 0;
   std::chrono::milliseconds retry_after_{0};
   std::string last_problem_;
+  // A standby was read through; pages of then must be gone before an activated engine's answers count.
+  bool over_standby_ = false;
+  std::optional<nbd::RemoteExport> waiting_up_;  // connected, but pages are being dropped first
+  io::Timer drop_timer_;
+  std::uint64_t pages_dropped_ = 0;  // how often
   bool resizing_ = false;
   bool resize_again_ = false;
   bool asked_to_end_ = false;

@@ -19,6 +19,8 @@ struct LoopOptions {
 Result<std::string> attach_loop(const LoopOptions& options);
 // The file has grown.
 Result<void> resize_loop(const std::string& device, const std::string& file);
+// The kernel forgets what it has read of the device and not changed. Never waits for changes to be written.
+Result<void> drop_pages(const std::string& device);
 // conflict: it is mounted or otherwise held. What is cached is written first; a failure of that is in the
 // result's text, and the device is let go all the same, as the kernel has dropped those pages.
 Result<std::string> detach_loop(const std::string& device);

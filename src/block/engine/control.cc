@@ -16,6 +16,7 @@ engine::Control::Driver EngineHost::control_driver() {
     return {};
   };
   driver.connections = [this] { return front_.connections(); };
+  driver.peer_address = [this] { return peer_address_; };
   driver.timestamp = [] { return format_timestamp(RealClock().wall()); };
   driver.more_stats = [this](Json& stats) { stats.set("loop_turns", loop_.statistics().turns); };
   return driver;

@@ -42,6 +42,9 @@ Result<std::unique_ptr<EngineHost>> EngineHost::create(io::Loop& loop, BufferPoo
     TRY(auto address, io::parse_address(member.address));
     addresses[member.name] = std::move(address);
   }
+  if (options.config.standby) {
+    TRY(addresses[std::string(engine::kSourceName)], io::parse_address(options.config.source));
+  }
   return std::unique_ptr<EngineHost>(new EngineHost(loop, pool, std::move(options), std::move(addresses)));
 }
 
@@ -54,6 +57,9 @@ EngineHost::EngineHost(io::Loop& loop, BufferPool& pool, EngineHostOptions optio
       engine_(options_.config, pool),
       operations_(options_.config, engine_, control_driver()),
       front_(loop, pool, *this),
+      forwards_(
+          loop, pool, options_.config.volume, [this](engine::Event event) { step(std::move(event)); },
+          [this] { return wants_requests_; }),
       timer_(loop,
              [this] {
                armed_.reset();
@@ -87,6 +93,7 @@ void EngineHost::step(engine::Event event) {
   if (const bool wanted = std::exchange(wants_requests_, engine_.wants_requests());
       !wanted && wants_requests_) {
     front_.stir();
+    forwards_.stir();
   }
   arm_timer();
 }
@@ -150,8 +157,16 @@ void EngineHost::perform(engine::Propose& action) {
   operations_.perform(action);
 }
 
+// A standby lets clients in before it is activated; then, or when it begins again, what they are told
+// changes.
 void EngineHost::perform(engine::Serve& action) {
   serving_ = action;
+  if (!action.standby) {
+    for (const io::ConnectionId connection : std::exchange(watchers_, {})) {
+      front_.drop(connection, "moor:activated: what was read before may be old");
+    }
+  }
+  if (std::exchange(listening_, true)) return operations_.perform(action);
   const auto bound = front_.listen(options_.listen);
   if (!bound) {
     log_error("cannot listen", {{"address", options_.listen.text}, {"error", bound.error()}});
@@ -161,8 +176,22 @@ void EngineHost::perform(engine::Serve& action) {
   if (options_.on_serving) options_.on_serving(bound->text);
 }
 
-void EngineHost::perform(engine::EndSessions&) {
-  front_.stop_listening();
+Result<void> EngineHost::listen_for_peers() {
+  if (!options_.peer_listen) return {};
+  TRY(const auto bound, forwards_.listen(*options_.peer_listen));
+  peer_address_ = bound.text;
+  return {};
+}
+
+void EngineHost::perform(engine::WantActivation& action) {
+  operations_.perform(action);
+  if (!options_.confirm_itself) return;
+  operations_.command(engine::ActivateConfirm{action.epoch, std::nullopt}, [](const engine::CommandDone&) {});
+}
+
+void EngineHost::perform(engine::EndSessions& action) {
+  if (!action.reopen) front_.stop_listening();
+  watchers_.clear();
   for (const io::ConnectionId connection : std::exchange(clients_, {}))
     front_.drop(connection, "the engine ends");
 }
@@ -212,8 +241,12 @@ void EngineHost::open(io::ConnectionId connection, const nbd::OpenRequested& req
   description.name = options_.config.volume;
   description.description = serving_->export_id;
   description.export_id = serving_->export_id;
+  description.standby = serving_->standby;
+  const bool watches = server->asked_for(nbd::Info::standby);
   server->accept(std::move(description));
-  if (request.go) clients_.push_back(connection);
+  if (!request.go) return;
+  clients_.push_back(connection);
+  if (serving_->standby && watches) watchers_.push_back(connection);
 }
 
 void EngineHost::request(io::ConnectionId connection, nbd::Request request) {
@@ -238,6 +271,7 @@ void EngineHost::request(io::ConnectionId connection, nbd::Request request) {
 
 void EngineHost::closed(io::ConnectionId connection) {
   std::erase(clients_, connection);
+  std::erase(watchers_, connection);
   step(engine::ClientClosed{connection});
   end_when_quiet();
 }

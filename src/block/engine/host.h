@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "block/core/engine.h"
 #include "block/core/engine_control.h"
+#include "block/engine/forward_front.h"
 #include "block/engine/member_link.h"
 #include "block/io/control_server.h"
 #include "block/io/nbd_front.h"
@@ -23,7 +24,8 @@ namespace moor::block {
 struct EngineHostOptions {
   engine::Config config;
   io::Address listen;
-  bool confirm_itself = false;  // --confirm auto: there is no controller
+  std::optional<io::Address> peer_listen;  // for the standby of a move
+  bool confirm_itself = false;             // --confirm auto: there is no controller
   std::function<void(const std::string& bound)> on_serving;
 };
 
@@ -35,6 +37,8 @@ class EngineHost final : public io::NbdBackend {
 
   // Registers the operations of the control protocol; before listen() of the server.
   void add_control(io::ControlServer& control);
+  // Opens the listener for standbys, if one is wanted.
+  Result<void> listen_for_peers();
   void start();
   // SIGTERM: drains; a second time: at once.
   void ask_to_end();
@@ -63,6 +67,11 @@ class EngineHost final : public io::NbdBackend {
   void perform(engine::Propose& action);
   void perform(engine::Serve& action);
   void perform(engine::EndSessions& action);
+  void perform(engine::ForwardAccept& action) { forwards_.accept(action); }
+  void perform(engine::ForwardRefuse& action) { forwards_.refuse(action); }
+  void perform(engine::ForwardReply& action) { forwards_.reply(action); }
+  void perform(engine::ForwardEnd& action) { forwards_.end(action); }
+  void perform(engine::WantActivation& action);
   void perform(engine::CommandDone& action);
   void perform(engine::Exit& action);
   void perform(engine::Note& action);
@@ -78,18 +87,22 @@ class EngineHost final : public io::NbdBackend {
   engine::Engine engine_;
   engine::Control operations_;
   io::NbdFront front_;
+  ForwardFront forwards_;
+  std::string peer_address_;
   io::Timer timer_;
   io::Timer end_timer_;
   io::ControlServer* control_ = nullptr;
   std::map<engine::MemberIndex, std::unique_ptr<MemberLink>> links_;
   std::vector<std::unique_ptr<MemberLink>> leaving_;  // saying goodbye
   std::vector<io::ConnectionId> clients_;
+  std::vector<io::ConnectionId> watchers_;  // of clients_, those that drop cached pages at the activation
   std::deque<engine::Event> events_;
   engine::Actions actions_;
   bool stepping_ = false;
   bool wants_requests_ = true;
   std::optional<engine::Instant> armed_;
   std::optional<engine::Serve> serving_;
+  bool listening_ = false;
   std::optional<engine::Exit> exit_;
   bool asked_to_end_ = false;
 };

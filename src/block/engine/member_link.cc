@@ -58,7 +58,7 @@ void MemberLink::on_ready(const nbd::Ready& ready) {
   auto answer = decode_hello_answer(ready.remote.hello_answer);
   if (!answer) return end(PeerRefusal::damaged, "no replica: " + answer.error().message);
   ready_ = true;
-  report_(engine::PeerConnected{member_, session_, *std::move(answer)});
+  report_(engine::PeerConnected{member_, session_, *std::move(answer), ready.remote.export_id});
 }
 
 void MemberLink::on_reply(nbd::ClientReply reply) {

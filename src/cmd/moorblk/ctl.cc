@@ -27,6 +27,10 @@ struct Request {
   std::vector<std::string> labels;
   std::vector<std::string> events;
   std::uint64_t generation = 0;
+  std::uint64_t epoch = 0;
+  std::string message;
+  std::string source;
+  std::string on;
   bool force = false;
   bool once = false;
 };
@@ -43,6 +47,10 @@ Result<Json> arguments_of(const Request& request) {
   if (!request.address.empty()) arguments.set("address", request.address);
   if (request.generation != 0) arguments.set("generation", request.generation);
   if (request.force) arguments.set("force", true);
+  if (request.epoch != 0) arguments.set("epoch", request.epoch);
+  if (!request.message.empty()) arguments.set("message", request.message);
+  if (!request.source.empty()) arguments.set("source", request.source);
+  if (!request.on.empty()) arguments.set("on", request.on == "on");
   if (!request.labels.empty()) {
     Json labels = Json::object();
     for (const auto& label : request.labels) {
@@ -116,11 +124,34 @@ void add_members(CLI::App& ctl, const Adder& add) {
   auto* added = add(*member, "add", "member.add", "Take a replica in; it starts as WO and is rebuilt");
   added->add_option("NAME", request.name, "name of the replica")->required();
   added->add_option("ADDRESS", request.address, "unix:PATH or tcp:HOST:PORT")->required();
+  auto* moved =
+      add(*member, "address", "member.address", "Tell the engine where a replica that it awaits listens now");
+  moved->add_option("NAME", request.name, "name of the replica")->required();
+  moved->add_option("ADDRESS", request.address, "unix:PATH or tcp:HOST:PORT")->required();
   auto* removed = add(*member, "remove", "member.remove", "Let a replica go");
   removed->add_option("NAME", request.name, "name of the replica")->required();
   auto* confirmed =
       add(*member, "confirm", "member.confirm", "Tell the engine that its member change is recorded");
   confirmed->add_option("GENERATION", request.generation, "the generation that the change was recorded with")
+      ->required();
+}
+
+void add_moves(CLI::App& ctl, const Adder& add) {
+  auto& request = *add.request;
+  add(ctl, "activate", "activate", "Ask a standby to take over, as its first write would");
+  add(ctl, "refuse", "activate.refuse", "Tell a standby that it never will: its clients get errors, it ends")
+      ->add_option("MESSAGE", request.message, "why");
+  auto* updated = add(ctl, "update", "standby.update", "Give a standby another epoch or another source");
+  updated->add_option("--epoch", request.epoch, "of the Grant");
+  updated->add_option("--source", request.source, "where the active engine listens for it");
+  add(ctl, "hold", "hold", "Keep clients and their requests when superseded, or end with errors")
+      ->add_option("ON", request.on, "on or off")
+      ->required()
+      ->check(CLI::IsMember({"on", "off"}));
+  auto* epoch = ctl.add_subcommand("epoch", "The epoch of an engine")->require_subcommand(1);
+  add(*epoch, "take", "epoch.take",
+      "Roll back: go on under a new epoch (by hand; a controller sends members too)")
+      ->add_option("EPOCH", request.epoch, "above every epoch granted so far")
       ->required();
 }
 
@@ -158,6 +189,7 @@ void add_ctl(CLI::App& app, Chosen& chosen) {
   add(*ctl, "thaw", "thaw", "Let writes go on");
   add(*ctl, "shutdown", "shutdown", "Drain and end")->add_flag("--force", request.force, "do not drain");
   add_members(*ctl, add);
+  add_moves(*ctl, add);
   add_snapshots(*ctl, add);
   auto* watched = add(*ctl, "watch", "watch", "Print events as they come");
   watched->add_option("EVENT", request.events, "names of events; all of them by default");

@@ -28,6 +28,11 @@ struct EngineOptions {
   std::string engine_id;
   std::vector<std::string> replicas;
   std::string listen;
+  std::string peer_listen;
+  bool standby = false;
+  std::string source;
+  bool hold = false;
+  std::uint64_t last_served = 0;
   std::string control;
   std::string confirm = "control";
   std::string token_file;
@@ -63,6 +68,14 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   config.export_id = options.export_id;
   config.fresh_export_id = fmt::format("{}-{}", options.volume, config.epoch);
   config.accept_missing = options.accept_missing;
+  config.by_hand = options.confirm == "auto";
+  config.hold_when_superseded = options.hold;
+  config.last_served = options.last_served;
+  config.standby = options.standby;
+  config.source = options.source;
+  if (options.standby != !options.source.empty()) {
+    return make_error(Errc::invalid, "--standby and --source go together");
+  }
   if (options.confirm == "auto" || options.unproven) {
     config.in_sync = block::engine::InSync::highest_generation;
   }
@@ -90,6 +103,7 @@ int exit_code(const block::engine::Exit& exit) {
     case block::engine::ExitReason::forced: return 0;
     case block::engine::ExitReason::superseded: return 3;
     case block::engine::ExitReason::faulted: return 4;
+    case block::engine::ExitReason::refused: return 5;
   }
   return 1;
 }
@@ -108,6 +122,9 @@ Result<int> serve(const EngineOptions& options) {
   block::EngineHostOptions host_options;
   host_options.config = std::move(config);
   host_options.listen = listen;
+  if (!options.peer_listen.empty()) {
+    TRY(host_options.peer_listen, block::io::parse_address(options.peer_listen));
+  }
   host_options.confirm_itself = options.confirm == "auto";
   host_options.on_serving = [](const std::string& bound) {
     fmt::print("ready {}\n", bound);
@@ -119,12 +136,47 @@ Result<int> serve(const EngineOptions& options) {
     TRY(const auto path, block::io::parse_address("unix:" + options.control));
     TRY_VOID(control.listen(path));
   }
+  TRY_VOID(host->listen_for_peers());
   TRY_VOID(loop->on_signals({SIGTERM, SIGINT}, [&](int) { host->ask_to_end(); }));
   host->start();
   TRY_VOID(loop->run());
   if (listen.is_unix()) std::remove(options.listen.substr(5).c_str());
   if (!options.control.empty()) std::remove(options.control.c_str());
   return host->exit() ? exit_code(*host->exit()) : 1;
+}
+
+constexpr const char* kFooter =
+    "Exit codes: 0 drained or forced, 3 superseded, 4 the last RW replica is lost, 5 a standby that was "
+    "refused, 1 anything else.\n"
+    "Example, three replicas by hand:\n"
+    "  for i in 1 2 3; do moorblk replica create r$i --size 1Gi; done\n"
+    "  for i in 1 2 3; do moorblk replica serve r$i --listen unix:r$i.sock --control r$i.ctl & done\n"
+    "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:v1.sock "
+    "\\\n"
+    "    --control v1.ctl --confirm auto\n"
+    "  nbdinfo \"nbd+unix:///v1?socket=v1.sock\"\n"
+    "A move by hand, from this engine (started with --peer-listen tcp:127.0.0.1:7001) to a second one:\n"
+    "  moorblk ctl v1.ctl hold on\n"
+    "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:w1.sock "
+    "\\\n"
+    "    --control w1.ctl --confirm auto --standby --source tcp:127.0.0.1:7001\n"
+    "  nbdinfo \"nbd+unix:///v1?socket=w1.sock\"     # reads go through the first engine\n"
+    "  moorblk ctl w1.ctl activate                  # or just write there\n"
+    "  moorblk ctl v1.ctl shutdown                  # confirm: the first engine's clients get errors\n"
+    "  moorblk ctl v1.ctl epoch take $(date +%s%3N) # or roll back: its clients go on, if nothing was "
+    "written";
+
+void add_move_options(CLI::App& command, EngineOptions& options) {
+  command.add_option(
+      "--peer-listen", options.peer_listen,
+      "where the standby of a move connects: tcp:HOST:PORT or unix:PATH; port 0: any, see status");
+  command.add_flag("--standby", options.standby,
+                   "destination of a move: reads through --source until it is activated");
+  command.add_option("--source", options.source, "the active engine's --peer-listen address");
+  command.add_flag("--hold", options.hold, "keep clients and their requests when superseded (see ctl hold)");
+  command.add_option(
+      "--last-served", options.last_served,
+      "the epoch that the clients were last served in: later writes of others end their sessions");
 }
 
 }  // namespace
@@ -155,21 +207,14 @@ void add_engine(CLI::App& app, Chosen& chosen) {
   command->add_option("--generation", options.generation, "of the Grant (with --confirm control)");
   command->add_option("--export-id", options.export_id, "of the Grant (with --confirm control)");
   command->add_flag("--unproven", options.unproven, "the Grant comes from a restored store");
+  add_move_options(*command, options);
   command->add_flag("--accept-missing", options.accept_missing,
                     "start without replicas that do not answer: you say that they hold nothing newer");
   command->add_option("--start-wait", options.start_wait, "how long to wait for replicas")
       ->capture_default_str();
   command->add_option("--peer-timeout", options.peer_timeout, "a replica silent for so long is lost")
       ->capture_default_str();
-  command->footer(
-      "Exit codes: 0 drained or forced, 3 superseded, 4 the last RW replica is lost, 1 anything else.\n"
-      "Example, three replicas by hand:\n"
-      "  for i in 1 2 3; do moorblk replica create r$i --size 1Gi; done\n"
-      "  for i in 1 2 3; do moorblk replica serve r$i --listen unix:r$i.sock --control r$i.ctl & done\n"
-      "  moorblk engine --volume v1 --replica unix:r1.sock unix:r2.sock unix:r3.sock --listen unix:v1.sock "
-      "\\\n"
-      "    --control v1.ctl --confirm auto\n"
-      "  nbdinfo \"nbd+unix:///v1?socket=v1.sock\"");
+  command->footer(kFooter);
   command->callback([shared, &chosen] {
     chosen = [shared] {
       const auto done = serve(*shared);
