@@ -39,10 +39,12 @@ Agent::Agent(Executor& executor, registry::Registry& registry, Host& host, Agent
   engines_ = watch(env_, kind_of<Engine>(), "spec.nodeID=" + name);
   replicas_ = watch(env_, kind_of<Replica>(), "spec.nodeID=" + name);
   grants_ = watch(env_, kind_of<Grant>(), "spec.active.node=" + name);
+  standbys_ = watch(env_, kind_of<Grant>(), "spec.standby.node=" + name);
   nodes_->listen([this](const Informer::Event& event) { node_.set_object(event.after); });
   engines_->listen([this](const Informer::Event& event) { see_engine(event); });
   replicas_->listen([this](const Informer::Event& event) { see_replica(event); });
   grants_->listen([this](const Informer::Event& event) { see_grant(event); });
+  standbys_->listen([this](const Informer::Event& event) { see_grant(event); });
 }
 
 Agent::~Agent() = default;
@@ -59,12 +61,27 @@ std::vector<std::string> Agent::local_replicas(const std::string& space, const s
   return names;
 }
 
+void Agent::each_other_of(const EngineKeeper& one, const std::function<void(EngineKeeper&)>& visit) const {
+  for (const auto& [key, kept] : engine_keepers_) {
+    EngineKeeper& other = kept->keeper;
+    if (&other != &one && other.volume() == one.volume() && other.space() == one.space()) visit(other);
+  }
+}
+
 EngineKeeper& Agent::engine(const std::string& key) {
   auto& kept = engine_keepers_[key];
   if (kept == nullptr) {
     EngineKeeper::Callbacks callbacks;
     callbacks.local_replicas = [this](const std::string& space, const std::string& volume) {
       return local_replicas(space, volume);
+    };
+    callbacks.other_lives = [this](const EngineKeeper& asks) {
+      bool lives = false;
+      each_other_of(asks, [&](const EngineKeeper& other) { lives = lives || other.has_something(); });
+      return lives;
+    };
+    callbacks.is_gone = [this](const EngineKeeper& tells) {
+      each_other_of(tells, [](EngineKeeper& other) { other.look_again(); });
     };
     kept = std::make_unique<Kept<EngineKeeper>>(env_, group_->token(), key, std::move(callbacks));
     group_->spawn(keep_engine(key));
@@ -122,7 +139,7 @@ void Agent::see_engine(const Informer::Event& event) {
   keeper.set_object(event.after);
   if (!is_new || event.after == nullptr) return;
   const std::string space = registry::metadata_text(*event.after, "namespace");
-  keeper.set_grant(grants_->find(space, keeper.volume()));
+  keeper.set_grant(grant_of(space, keeper.volume()));
 }
 
 void Agent::see_replica(const Informer::Event& event) {
@@ -136,7 +153,16 @@ void Agent::see_grant(const Informer::Event& event) {
   const std::string volume = registry::metadata_text(grant, "name");
   const std::string space = registry::metadata_text(grant, "namespace");
   for (const auto& [key, kept] : engine_keepers_)
-    if (kept->keeper.volume() == volume && kept->keeper.space() == space) kept->keeper.set_grant(event.after);
+    if (kept->keeper.volume() == volume && kept->keeper.space() == space)
+      kept->keeper.set_grant(grant_of(space, volume));
+}
+
+// One that was activated leaves one watch and enters the other, in any order: the newer view counts.
+Informer::Object Agent::grant_of(const std::string& space, const std::string& volume) const {
+  const Informer::Object active = grants_->find(space, volume);
+  const Informer::Object standby = standbys_->find(space, volume);
+  if (active == nullptr || standby == nullptr) return active == nullptr ? standby : active;
+  return is_newer(*standby, *active) ? standby : active;
 }
 
 void Agent::adopt(FoundProcess found) {
@@ -161,9 +187,9 @@ Task<Result<void>> Agent::work(TaskGroup& group, std::function<void()> ready) {
   // The lists come in while no keeper exists, so that each begins with its object and its Grant; without an
   // object a keeper would stop what it finds.
   listening_ = false;
-  for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get()})
+  for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get(), standbys_.get()})
     group.spawn(informer->run(group.token()));
-  for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get()})
+  for (const auto& informer : {nodes_.get(), engines_.get(), replicas_.get(), grants_.get(), standbys_.get()})
     if (!MOOR_PLANT("agent-acts-before-list")) CO_TRY_VOID(co_await informer->wait_synced(group.token()));
   for (FoundProcess& one : found) adopt(std::move(one));
   listening_ = true;

@@ -5,6 +5,7 @@
 // Processes outlive it: a new agent finds and adopts them, and nothing that serves notices.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,11 +33,15 @@ class Agent {
   void see_engine(const registry::Informer::Event& event);
   void see_replica(const registry::Informer::Event& event);
   void see_grant(const registry::Informer::Event& event);
+  // As far as this node is told: while it is active or standby there.
+  registry::Informer::Object grant_of(const std::string& space, const std::string& volume) const;
   EngineKeeper& engine(const std::string& key);
   ReplicaKeeper& replica(const std::string& key);
   Task<Result<void>> keep_engine(std::string key);
   Task<Result<void>> keep_replica(std::string key);
   void adopt(FoundProcess found);
+  // The other keepers of that volume: of an earlier object, or of the other side of a move.
+  void each_other_of(const EngineKeeper& one, const std::function<void(EngineKeeper&)>& visit) const;
   std::vector<std::string> local_replicas(const std::string& space, const std::string& volume) const;
 
   AgentOptions options_;
@@ -45,7 +50,8 @@ class Agent {
   std::unique_ptr<registry::Informer> nodes_;
   std::unique_ptr<registry::Informer> engines_;
   std::unique_ptr<registry::Informer> replicas_;
-  std::unique_ptr<registry::Informer> grants_;
+  std::unique_ptr<registry::Informer> grants_;    // this node is active
+  std::unique_ptr<registry::Informer> standbys_;  // this node is the destination of a move
   TaskGroup* group_ = nullptr;
   bool listening_ = false;  // the first lists are in, and what runs is known
   // A keeper with the tasks that work for it; it goes when the last of them has ended.

@@ -80,7 +80,7 @@ Task<Result<void>> Child::follow(std::shared_ptr<bool> alive) {
     if (control) {
       const std::shared_ptr<Control> mine = *std::move(control);
       control_ = mine;
-      group_.spawn(first_status(alive));
+      group_.spawn(first_status(alive, mine, token));
       (void)co_await listen(alive, mine, token);
       if (!*alive) break;
       if (control_ == mine) control_.reset();
@@ -92,10 +92,16 @@ Task<Result<void>> Child::follow(std::shared_ptr<bool> alive) {
   co_return Result<void>();
 }
 
-Task<Result<void>> Child::first_status(std::shared_ptr<bool> alive) {
-  const auto done = co_await refresh();
-  if (!*alive) co_return Result<void>();
-  if (!done) log_debug("no status", {{"process", key_}, {"error", done.error()}});
+// Until it has answered once: one that was stopped for a while tells nothing by itself when it goes on.
+Task<Result<void>> Child::first_status(std::shared_ptr<bool> alive, std::shared_ptr<Control> control,
+                                       CancelToken token) {
+  constexpr Duration kPause = std::chrono::seconds(1);
+  while (control_ == control) {
+    const auto done = co_await refresh();
+    if (!*alive || done) break;
+    log_debug("no status", {{"process", key_}, {"error", done.error()}});
+    if (!co_await sleep_for(executor_, kPause, token) || !*alive) break;
+  }
   co_return Result<void>();
 }
 

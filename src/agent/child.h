@@ -65,7 +65,8 @@ class Child {
   Task<Result<void>> look_later(std::shared_ptr<bool> alive);
   Task<Result<void>> follow(std::shared_ptr<bool> alive);
   Task<Result<void>> listen(std::shared_ptr<bool> alive, std::shared_ptr<Control> control, CancelToken token);
-  Task<Result<void>> first_status(std::shared_ptr<bool> alive);
+  Task<Result<void>> first_status(std::shared_ptr<bool> alive, std::shared_ptr<Control> control,
+                                  CancelToken token);
 
   Executor& executor_;
   Host& host_;

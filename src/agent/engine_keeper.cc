@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <utility>
 
 #include "agent/core/names.h"
 #include "base/log.h"
@@ -84,6 +85,7 @@ void EngineKeeper::adopt(FoundProcess found) {
   }
   if (found.key == key_) {
     facts_.epoch = found.record.get_int64("epoch").value_or(0);
+    facts_.standby = found.record.get_bool("standby").value_or(false);
     if (found.process != nullptr && !MOOR_PLANT("agent-adopt-forgets")) {
       log_info("adopts an engine",
                {{"engine", name_}, {"epoch", facts_.epoch}, {"pid", found.process->pid()}});
@@ -126,6 +128,7 @@ EnginePlan EngineKeeper::plan() const {
 }
 
 void EngineKeeper::heard(const Control::Event& event) {
+  if (event.name == "activation") facts_.activation_wanted = event.data.get_bool("wanted").value_or(false);
   if (event.name != "members") return;
   auto proposal = read_proposal(event.data);
   if (!proposal)
@@ -142,7 +145,8 @@ void EngineKeeper::notice() {
                {{"engine", name_}, {"epoch", facts_.epoch}, {"cause", child_.facts().cause}});
       facts_.report.reset();
       proposal_.reset();
-      facts_.drain_asked = false;
+      facts_.drain_asked = facts_.activation_wanted = false;
+      facts_.holding = 0;
     }
     facts_.process = child_.facts();
   }
@@ -153,6 +157,9 @@ void EngineKeeper::notice() {
         proposal_ = report->proposal;
         proposal_bell_.ring();
       }
+      facts_.standby = report->is_standby();
+      facts_.activation_wanted =
+          report->is_standby() && (facts_.activation_wanted || report->activation_wanted);
       facts_.report = *std::move(report);
     } else {
       facts_.problem = report.error().message;
@@ -168,9 +175,17 @@ void EngineKeeper::notice() {
     if (device->facts.is_up()) {
       failures_ = 0;
       facts_.device_problem.clear();
+      facts_.device_retry_at = {};  // the pause is for one that does not come up
     }
     facts_.devices.push_back(device->facts);
   }
+  facts_.other_lives = callbacks_.other_lives(*this);
+  if (std::exchange(had_something_, has_something()) && !had_something_) callbacks_.is_gone(*this);
+}
+
+bool EngineKeeper::has_something() const {
+  return facts_.process.is_running() || facts_.process.state == ProcessFacts::State::starting ||
+         !devices_.empty();
 }
 
 Task<Result<void>> EngineKeeper::run(CancelToken token) {
@@ -213,8 +228,18 @@ void EngineKeeper::failed(EngineStep step, const Error& error) {
 
 Task<Result<void>> EngineKeeper::perform(EnginePlan plan) {
   switch (plan.step) {
-    case EngineStep::start: co_return co_await start(*object_, plan.epoch);
+    case EngineStep::start: co_return co_await start(*object_, plan.epoch, plan.standby);
+    case EngineStep::use_up: co_return co_await use_up();
+    case EngineStep::set_hold: co_return co_await set_hold();
+    case EngineStep::update_standby: co_return co_await update_standby();
+    case EngineStep::activate: co_return co_await activate();
+    case EngineStep::confirm_activation: co_return co_await confirm_activation();
+    case EngineStep::take_epoch: co_return co_await take_epoch();
+    case EngineStep::ask:
+      facts_.retry_at = env_.executor.clock().now() + 100ms;
+      co_return co_await child_.refresh();
     case EngineStep::check_grant: co_return co_await check_grant();
+    case EngineStep::tell_addresses: co_return co_await tell_addresses();
     case EngineStep::drain: co_return co_await drain();
     case EngineStep::start_device: co_return co_await start_device();
     case EngineStep::remove_device: co_return co_await remove_device(plan.device);
@@ -237,13 +262,13 @@ Task<Result<Grant>> EngineKeeper::read_grant() {
 
 // The Grant is read again, because what we watched may be old, and an engine that starts in an epoch that was
 // already taken back would hold up the one that has it now.
-Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
+Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch, bool standby) {
   // It becomes part of paths.
   if (!model::is_dns1123_subdomain(volume_))
     co_return make_error(Errc::invalid, fmt::format("\"{}\" is no name of a volume", volume_));
   CO_TRY(const Grant grant, co_await read_grant());
-  if (!is_holder(grant.spec.active, env_.self, engine.metadata.name, epoch) &&
-      !(MOOR_PLANT("agent-start-unread") && grant.spec.active))
+  const auto& seat = standby ? grant.spec.standby : grant.spec.active;
+  if (!is_holder(seat, env_.self, engine.metadata.name, epoch) && !(MOOR_PLANT("agent-start-unread") && seat))
     co_return make_error(Errc::conflict, "the Grant names another by now");
   const auto token = co_await read_volume_token(env_.registry, space_, volume_);
   if (!token) {
@@ -258,21 +283,15 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
   const std::string token_path = env_.host.token_path(key_);
   CO_TRY_VOID(co_await env_.host.write_file(token_path, *token + "\n"));
   const std::vector<std::string> local = callbacks_.local_replicas(space_, volume_);
-  const EngineStart wanted{engine,    grant, local, env_.host.socket_path(key_), env_.host.control_path(key_),
-                           token_path};
-  std::vector<std::string> words = engine_arguments(wanted);
-  Json record = Json::object({{"kind", "engine"},
-                              {"namespace", space_},
-                              {"name", name_},
-                              {"uid", uid_},
-                              {"volume", volume_},
-                              {"epoch", MOOR_PLANT("agent-epoch-not-recorded") ? 0 : epoch},
-                              {"incarnation", env_.self.incarnation}});
+  std::vector<std::string> words = engine_arguments(start_words(engine, grant, local, standby));
+  Json record = record_for(epoch, standby);
   // From here on this epoch counts as used, whatever comes of it (S3).
   facts_.epoch = epoch;
   facts_.process = {ProcessFacts::State::starting, false, ""};
   facts_.report.reset();
-  facts_.drain_asked = facts_.told_superseded = false;
+  facts_.drain_asked = facts_.told_superseded = facts_.activation_wanted = false;
+  facts_.standby = standby;
+  facts_.holding = standby ? 0 : engine.spec.hold_epoch;
   auto started = co_await child_.start(std::move(words), std::move(record));
   if (!started) {
     child_.never_started(started.error().message);
@@ -284,18 +303,15 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch) {
   co_return Result<void>();
 }
 
-Task<Result<void>> EngineKeeper::check_grant() {
-  CO_TRY(const Grant grant, co_await read_grant());
-  if (is_holder(grant.spec.active, env_.self, name_, facts_.epoch)) {
-    // Our view was old; the watch will bring this one.
-    grant_ = grant;
-    co_return Result<void>();
+Task<Result<void>> EngineKeeper::tell_addresses() {
+  const auto moved = moved_members(*object_, *facts_.report);
+  for (const auto& [name, address] : moved) {
+    Json arguments = Json::object({{"name", name}, {"address", address}});
+    CO_TRY_VOID(co_await child_.call("member.address", std::move(arguments)));
+    log_info("a member listens elsewhere", {{"engine", name_}, {"replica", name}, {"address", address}});
   }
-  log_warn("an engine is superseded", {{"engine", name_}, {"epoch", facts_.epoch}});
-  Json arguments = Json::object({{"message", "the Grant names another"}});
-  CO_TRY_VOID(co_await child_.call("supersede", std::move(arguments)));
-  facts_.told_superseded = true;
-  co_return Result<void>();
+  // What it has changed is not told by an event.
+  co_return co_await child_.refresh();
 }
 
 Task<Result<void>> EngineKeeper::drain() {

@@ -25,6 +25,9 @@ class EngineKeeper {
     // Names of this node's replicas of a volume: reads prefer them.
     std::function<std::vector<std::string>(const std::string& space, const std::string& volume)>
         local_replicas;
+    // Whether another keeper has something of this volume on this node; it tells when that is gone.
+    std::function<bool(const EngineKeeper& asks)> other_lives = [](const EngineKeeper&) { return false; };
+    std::function<void(const EngineKeeper& tells)> is_gone = [](const EngineKeeper&) {};
   };
   EngineKeeper(Env& env, TaskGroup& group, std::string key, Callbacks callbacks);
 
@@ -33,6 +36,9 @@ class EngineKeeper {
   void adopt(FoundProcess found);                       // of the engine, or of one of its devices
   const std::string& space() const { return space_; }
   const std::string& volume() const { return volume_; }
+  // A process, or a device, or one of them may come to be.
+  bool has_something() const;
+  void look_again() { bell_.ring(); }
 
   Task<Result<void>> run(CancelToken token);
   Task<Result<void>> commit_members(CancelToken token);
@@ -48,8 +54,20 @@ class EngineKeeper {
   void notice();
   void heard(const Control::Event& event);
   Task<Result<void>> perform(EnginePlan plan);
-  Task<Result<void>> start(model::longhorn::Engine engine, std::int64_t epoch);
+  Task<Result<void>> start(model::longhorn::Engine engine, std::int64_t epoch, bool standby);
   Task<Result<void>> check_grant();
+  Task<Result<void>> tell_addresses();
+  // engine_move.cc
+  Task<Result<void>> use_up();
+  Task<Result<void>> set_hold();
+  Task<Result<void>> update_standby();
+  Task<Result<void>> activate();
+  Task<Result<void>> confirm_activation();
+  Task<Result<void>> take_epoch();
+  Task<Result<void>> record_epoch(std::int64_t epoch);
+  EngineStart start_words(const model::longhorn::Engine& engine, const model::mooring::Grant& grant,
+                          const std::vector<std::string>& local, bool standby) const;
+  Json record_for(std::int64_t epoch, bool standby) const;
   Task<Result<void>> drain();
   Task<Result<void>> start_device();
   Task<Result<void>> remove_device(std::string key);
@@ -85,6 +103,7 @@ class EngineKeeper {
   std::vector<std::unique_ptr<Device>> devices_;
   std::uint64_t next_device_ = 1;
   int failures_ = 0;
+  bool had_something_ = false;
 };
 
 }  // namespace moor::agent

@@ -62,7 +62,8 @@ Task<Result<bool>> EngineKeeper::answer(Proposal proposal) {
   } else if (decision.verdict == Verdict::superseded) {
     log_warn("an engine is superseded", {{"engine", name_}, {"epoch", facts_.epoch}});
     op = "supersede";
-    words = Json::object({{"message", decision.message}});
+    // Of the epoch in which it proposed: it may have taken its volume back since, in a higher one.
+    words = Json::object({{"message", decision.message}, {"epoch", proposal.epoch}});
   } else if (decision.verdict == Verdict::refuse) {
     words.set("refused", decision.message);
   }

@@ -77,6 +77,8 @@ class Host {
   virtual Task<Result<std::unique_ptr<Process>>> start(ProcessSpec spec) = 0;
   // Everything that was ever started here and not forgotten, dead or alive.
   virtual Task<Result<std::vector<FoundProcess>>> find_all() = 0;
+  // Another record for this key, durably, whether or not its process lives.
+  virtual Task<Result<void>> write_record(std::string key, Json record) = 0;
   // The record and what else is left of a process that has ended.
   virtual Task<Result<void>> forget(std::string key) = 0;
   // What it printed on its standard output; the end of its log, for people.

@@ -19,6 +19,10 @@ using namespace std::chrono_literals;
 
 constexpr Duration kCalm = 60s;  // after so long a process counts as healthy again
 
+std::string unfinished(const std::string& directory) {
+  return directory + ".new";
+}
+
 // "ready tcp:127.0.0.1:4711" → 4711
 std::int32_t port_in(std::string_view output) {
   const std::size_t at = output.find("ready ");
@@ -175,6 +179,8 @@ Task<Result<std::string>> ReplicaKeeper::prepare_directory(Replica object) {
   CO_TRY(std::string path, directory(object));
   CO_TRY(const bool there, co_await env_.host.exists(path + "/volume.meta"));
   if (there) co_return path;
+  // Half made by an earlier try, or whole and too late: it holds nothing, and may never be needed.
+  CO_TRY_VOID(co_await env_.host.remove_tree(unfinished(path)));
   registry::ResourceName what{&kind_of<model::mooring::Grant>(), object.metadata.space,
                               object.spec.volume_name, ""};
   auto json = co_await env_.registry.get(std::move(what), "");
@@ -195,8 +201,7 @@ Task<Result<void>> ReplicaKeeper::create_directory(Replica object, std::string p
   const std::string token_path = env_.host.token_path(key_);
   CO_TRY_VOID(co_await env_.host.write_file(token_path, token + "\n"));
   // Made beside its place and moved there whole: a crash in between leaves nothing that looks like a replica.
-  const std::string fresh = path + ".new";
-  CO_TRY_VOID(co_await env_.host.remove_tree(fresh));
+  const std::string fresh = unfinished(path);
   CO_TRY_VOID(co_await env_.host.make_directory(path.substr(0, path.rfind('/'))));
   Command create;
   create.arguments = {"moorblk",      "replica",
@@ -205,8 +210,9 @@ Task<Result<void>> ReplicaKeeper::create_directory(Replica object, std::string p
                       "--volume",     object.spec.volume_name,
                       "--token-file", token_path};
   auto made = co_await env_.host.run(std::move(create));
-  if (!made) co_return made.error();
-  co_return co_await env_.host.rename(fresh, path);
+  if (made) co_return co_await env_.host.rename(fresh, path);
+  (void)co_await env_.host.remove_tree(fresh);
+  co_return made.error();
 }
 
 Task<Result<void>> ReplicaKeeper::start(Replica object) {
@@ -241,6 +247,7 @@ Task<Result<void>> ReplicaKeeper::clear(Replica object) {
   const std::string going = path + ".deleted";
   if (there) CO_TRY_VOID(co_await env_.host.rename(path, going));
   CO_TRY_VOID(co_await env_.host.remove_tree(going));
+  CO_TRY_VOID(co_await env_.host.remove_tree(unfinished(path)));
   log_info("replica deleted", {{"replica", name_}, {"directory", path}});
   facts_.directory_gone = true;
   facts_.failures = 0;

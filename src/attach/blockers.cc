@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attach/moves.h"
 #include "base/plant.h"
 #include "base/units.h"
 
@@ -319,15 +320,86 @@ Blocker incompatible(const Book& book, const AttachmentTicket& ticket,
   return blocker;
 }
 
-Blocker moves_later(const Volume& volume, const AttachmentTicket& source) {
+Blocker move_waits_for_rebuild(const Volume& volume, const std::string& replica) {
   return {.type = BlockerType::moving,
-          .message = fmt::format("volume {} is on node {} for ticket {}; this version does not move an "
-                                 "attached volume",
-                                 volume.metadata.name, source.node_id, ticket_name(source)),
-          .holder = source.id,
-          .holder_type = source.type,
-          .node_id = source.node_id,
-          .cleared_by = how_it_leaves(volume, source)};
+          .message = fmt::format("volume {} moves only when no replica is being rebuilt, and {} is",
+                                 volume.metadata.name, replica),
+          .holder = replica,
+          .holder_type = "Replica",
+          .node_id = {},
+          .cleared_by = "the system: the rebuild ends by itself"};
+}
+
+Blocker move_waits_for_engine(const Book& book) {
+  return {.type = BlockerType::moving,
+          .message = with_reason(fmt::format("volume {} begins to move when its engine on node {} serves",
+                                             book.volume.metadata.name, book.volume.spec.node_id),
+                                 book.engine.error),
+          .holder = book.volume.metadata.name,
+          .holder_type = "Engine",
+          .node_id = book.volume.spec.node_id,
+          .cleared_by = "the system: the engine is being started"};
+}
+
+Blocker move_needs_a_new_engine(const Volume& volume) {
+  return {.type = BlockerType::moving,
+          .message = fmt::format("the engine of volume {} on node {} was started without a way for a second "
+                                 "one to follow it",
+                                 volume.metadata.name, volume.spec.node_id),
+          .holder = volume.metadata.name,
+          .holder_type = "Engine",
+          .node_id = volume.spec.node_id,
+          .cleared_by = "a detach and a new attach: the next engine has one"};
+}
+
+Blocker move_waits_for_slot(const Book& book) {
+  const std::string& node = book.move.slot_taken_on;
+  return {.type = BlockerType::moving,
+          .message = fmt::format("the engine that volume {} left on node {} is not cleaned up yet",
+                                 book.volume.metadata.name, node),
+          .holder = book.volume.metadata.name,
+          .holder_type = "Engine",
+          .node_id = node,
+          .cleared_by = fmt::format("the agent of node {}: it removes device and engine", node)};
+}
+
+Blocker standby_fails(const Book& book, const std::string& node) {
+  return {.type = BlockerType::engine_failing,
+          .message = fmt::format("the standby engine of volume {} does not come up on node {}: {}",
+                                 book.volume.metadata.name, node, book.move.destination_error),
+          .holder = book.volume.metadata.name,
+          .holder_type = "Engine",
+          .node_id = node,
+          .cleared_by = "the system: it tries again by itself; mend the cause on the node"};
+}
+
+std::optional<Blocker> move_blocker(const Volume& volume) {
+  if (!is_move_asked(volume)) return std::nullopt;
+  const bool recorded = is_moving(volume);
+  const std::string source = recorded ? volume.status.move->source_node_id : volume.spec.node_id;
+  const std::string destination =
+      recorded ? volume.status.move->destination_node_id : volume.spec.migration_node_id;
+  Blocker blocker{.type = BlockerType::moving, .node_id = destination};
+  blocker.holder = volume.metadata.name;
+  blocker.holder_type = "Volume";
+  blocker.message =
+      fmt::format("volume {} moves from node {} to node {}", volume.metadata.name, source, destination);
+  using model::longhorn::MovePhase;
+  const MovePhase phase = recorded ? volume.status.move->phase : MovePhase::preparing;
+  blocker.message += fmt::format(" ({})", to_string(phase));
+  if (recorded) {
+    blocker.since = volume.status.move->started_at;
+    if (!volume.status.move->message.empty()) blocker.message += ": " + volume.status.move->message;
+  }
+  const bool waits_for_people = phase == MovePhase::ready || phase == MovePhase::activated;
+  blocker.cleared_by =
+      waits_for_people
+          ? fmt::format(
+                "whoever moves it: the ticket for {} leaves (moor migrate {} --confirm) or that for {} "
+                "does (--rollback)",
+                source, volume.metadata.name, destination)
+          : "the system: this step ends by itself";
+  return blocker;
 }
 
 Blocker leftover_move(const Volume& volume, const std::string& node) {

@@ -34,7 +34,13 @@ Blocker single_owner(const Volume& volume, const AttachmentTicket& holder);
 Blocker held_elsewhere(const Book& book, const std::vector<const AttachmentTicket*>& holders);
 Blocker incompatible(const Book& book, const AttachmentTicket& ticket,
                      const std::vector<const AttachmentTicket*>& holders);
-Blocker moves_later(const Volume& volume, const AttachmentTicket& source);
+// What a move waits for before it begins.
+Blocker move_waits_for_rebuild(const Volume& volume, const std::string& replica);
+Blocker move_waits_for_engine(const Book& book);
+Blocker move_needs_a_new_engine(const Volume& volume);
+Blocker move_waits_for_slot(const Book& book);
+// The standby on the destination ends as soon as it is started.
+Blocker standby_fails(const Book& book, const std::string& node);
 Blocker leftover_move(const Volume& volume, const std::string& node);
 Blocker share_not_ready(const Volume& volume, const AttachmentTicket* share_ticket);
 

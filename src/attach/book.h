@@ -58,6 +58,14 @@ struct StorageFacts {
   std::optional<Time> since = {};
 };
 
+// What is seen of a move, or would be in the way of one.
+struct MoveFacts {
+  std::string chains_differ = {};      // how the snapshot chains of both engines differ; empty: they do not
+  std::string destination_error = {};  // why the standby does not come up
+  bool source_has_no_peer = false;     // the engine was started without a way for a standby to reach it
+  std::string slot_taken_on = {};      // node whose engine of an earlier move is not cleaned up yet
+};
+
 // A ticket goes when its owner is known to be gone; what was not looked up counts as alive.
 enum class OwnerState { unknown, alive, gone };
 
@@ -69,6 +77,7 @@ struct Book {
   std::map<std::string, NodeFacts> nodes = {};
   EngineFacts engine = {};
   StorageFacts storage = {};
+  MoveFacts move = {};
   Settings settings = {};
   std::map<std::string, OwnerState> owners = {};  // by owner_key()
   Time now = {};
@@ -93,7 +102,7 @@ struct Retirement {
 // Something a person may want to read later; made only when something changes.
 struct Notice {
   bool warning = false;
-  std::string reason;  // CamelCase: Attaching, Detaching, Interrupted, TicketExpired, TicketRetired, Waiting
+  std::string reason;  // CamelCase: Attaching, Detaching, Interrupted, MoveStarted, TicketExpired, Waiting, …
   std::string message;
   bool operator==(const Notice&) const = default;
 };

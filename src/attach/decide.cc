@@ -27,11 +27,12 @@ bool can_win(const Book& book, const Roster& roster, const Standing& standing) {
   return standing.chooses && choice_blockers(book, roster, standing).empty();
 }
 
-const AttachmentTicket* best_choice(const Book& book, const Roster& roster) {
+// With `node` only tickets for that one.
+const AttachmentTicket* best_choice(const Book& book, const Roster& roster, const std::string& node = {}) {
   const AttachmentTicket* best = nullptr;
   const TieBreak tie_break = book.settings.tie_break();
   for (const auto& [id, standing] : roster.standings)
-    if (can_win(book, roster, standing) &&
+    if (can_win(book, roster, standing) && (node.empty() || standing.ticket->node_id == node) &&
         (best == nullptr || compare_tickets(*standing.ticket, *best, tie_break) < 0))
       best = standing.ticket;
   return best;
@@ -66,9 +67,38 @@ bool was_never_attached_here(const Volume& volume) {
 void detach(const Book& book, Decision& decision, std::string_view reason, const std::string& why,
             bool warning = false) {
   decision.volume.node_id = "";
+  if (!book.volume.spec.migration_node_id.empty()) decision.volume.migration_node_id = "";
   say(decision, reason,
       fmt::format("volume {} leaves node {}: {}", book.volume.metadata.name, book.volume.spec.node_id, why),
       warning);
+}
+
+void apply_move(const Book& book, const MoveChoice& choice, Decision& decision) {
+  const Volume& volume = book.volume;
+  const std::string& name = volume.metadata.name;
+  const std::string& destination = volume.spec.migration_node_id;
+  switch (choice.kind) {
+    case MoveChoice::Kind::stay: return;
+    case MoveChoice::Kind::detach: return detach(book, decision, "Detaching", choice.why, choice.warning);
+    case MoveChoice::Kind::start:
+      decision.volume.migration_node_id = choice.node;
+      decision.takes_place_on = choice.node;
+      return say(decision, "MoveStarted",
+                 fmt::format("volume {} begins to move from node {} to node {}: {}", name,
+                             volume.spec.node_id, choice.node, choice.why));
+    case MoveChoice::Kind::confirm:
+      decision.volume.node_id = destination;
+      decision.volume.migration_node_id = "";
+      return say(decision, "MoveConfirmed",
+                 fmt::format("volume {} stays on node {}: {}", name, destination, choice.why),
+                 choice.warning);
+    case MoveChoice::Kind::roll_back:
+      decision.volume.migration_node_id = "";
+      return say(decision, "MoveRolledBack",
+                 fmt::format("volume {} stays on node {} and does not move to node {}: {}", name,
+                             volume.spec.node_id, destination, choice.why),
+                 choice.warning);
+  }
 }
 
 // The volume is given to a node: does it stay?
@@ -79,7 +109,7 @@ void review(const Book& book, const Roster& roster, Decision& decision) {
     return detach(book, decision, "Detaching", "the volume is being deleted");
   if (volume.status.robustness == Robustness::faulted && !MOOR_PLANT("attach-faulted-stays"))
     return detach(book, decision, "Detaching", "the volume is faulted", true);
-  if (is_moving(volume)) return;
+  if (is_move_asked(volume)) return apply_move(book, review_move(book, roster), decision);
   if (holders_on(book, roster, node, volume.spec.disable_frontend).empty())
     return detach(book, decision, "Detaching", "no ticket asks for it there as it is attached");
   if (all_here_yield(book, roster) || MOOR_PLANT("attach-priority-preempts"))
@@ -97,11 +127,15 @@ void review(const Book& book, const Roster& roster, Decision& decision) {
           book, decision, "Detaching",
           fmt::format("{}; ticket {} can have it on node {}", node_blockers(book, node).front().message,
                       ticket_name(*other), other->node_id));
+  apply_move(book, review_move(book, roster), decision);
 }
 
 void choose(const Book& book, const Roster& roster, Decision& decision) {
   if (!gate_blockers(book).empty()) return;
-  const AttachmentTicket* winner = best_choice(book, roster);
+  // A move that was cut off is decided by its record, not by the order of its tickets.
+  const std::string side = node_after_a_cut(book.volume);
+  const AttachmentTicket* winner = side.empty() ? nullptr : best_choice(book, roster, side);
+  if (winner == nullptr) winner = best_choice(book, roster);
   if (winner == nullptr) return;
   const auto& spec = book.volume.spec;
   decision.volume.node_id = winner->node_id;
@@ -190,7 +224,8 @@ Decision decide(const Book& book) {
     say(decision, "TicketRetired",
         fmt::format("ticket {} is retired: {}",
                     ticket_name(book.attachment.spec.attachment_tickets.at(gone.ticket)), gone.reason));
-  if (is_migration_stale(book.volume)) decision.volume.migration_node_id = "";
+  if (book.volume.spec.node_id.empty() && !book.volume.spec.migration_node_id.empty())
+    decision.volume.migration_node_id = "";
   if (book.volume.spec.node_id.empty())
     choose(book, roster, decision);
   else
@@ -199,6 +234,8 @@ Decision decide(const Book& book) {
   // Statuses speak of the volume as this decision leaves it.
   Book after = book;
   if (decision.volume.node_id) after.volume.spec.node_id = *decision.volume.node_id;
+  if (decision.volume.migration_node_id)
+    after.volume.spec.migration_node_id = *decision.volume.migration_node_id;
   if (decision.volume.disable_frontend)
     after.volume.spec.disable_frontend = *decision.volume.disable_frontend;
   decision.statuses = ticket_statuses(after, roster);

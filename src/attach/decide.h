@@ -5,8 +5,9 @@
 // one next time (no volume changes, equal statuses, no notices), so writes end when the input does (L8).
 //
 // What it promises:
-// - spec.nodeID goes from one node to another only through empty (S9), and is set only when the volume is
-//   detached, not faulted, no engine is active in the Grant, and both migration fields are empty.
+// - spec.nodeID goes from one node to another only through empty or by a confirmed move (S9); else it is set
+//   only when the volume is detached, not faulted, no engine is active in the Grant, and both migration
+//   fields are empty. spec.migrationNodeID is set only while the volume is attached (moves.h).
 // - A ticket whose node is not ready, unreachable, unknown or full never wins.
 // - Statuses are those that hold *after* the volume changes of the same decision: a ticket is unsatisfied in
 //   the write that withdraws its node (S15).

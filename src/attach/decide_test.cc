@@ -455,21 +455,6 @@ TEST(SharedFiles, CsiTicketsNeverChooseTheNodeAndWaitForTheShare) {
   EXPECT_THAT(blocker_types(decision, "client-1"), ElementsAre(B::share_manager));
 }
 
-TEST(Moves, ASecondCsiTicketElsewhereIsToldThatMovesComeLater) {
-  Book book = make_book();
-  book.volume.spec.access_mode = model::longhorn::AccessMode::rwx;
-  book.volume.spec.migratable = true;
-  set_attached(book, "n1");
-  add_ticket(book, {.id = "here"});
-  add_ticket(book, {.id = "there", .node = "n2"});
-  const Decision decision = step(book);
-  EXPECT_TRUE(is_satisfied(book, "here"));
-  EXPECT_THAT(blocker_types(decision, "there"), ElementsAre(B::moving));
-  EXPECT_EQ(first_blocker(decision, "there").holder, "here");
-  book.attachment.spec.attachment_tickets.erase("here");
-  EXPECT_EQ(decide(book).volume.node_id, "") << "then it goes there by detach and attach";
-}
-
 TEST(Moves, BothTicketsOfACrashedMoveDoNotParkADetachedVolume) {
   Book book = make_book();
   book.volume.spec.access_mode = model::longhorn::AccessMode::rwx;
@@ -491,17 +476,6 @@ TEST(Moves, LeftOverFieldsAreClearedBeforeAnythingElse) {
   EXPECT_FALSE(decide(book).volume.any()) << "the volume controller clears the other one";
   book.volume.status.current_migration_node_id.clear();
   EXPECT_EQ(decide(book).volume.node_id, "n1");
-}
-
-TEST(Moves, AMoveUnderWayKeepsItsFields) {
-  Book book = make_book();
-  set_attached(book, "n1");
-  book.volume.spec.migration_node_id = "n2";
-  book.volume.status.move =
-      model::longhorn::MoveStatus{.phase = model::longhorn::MovePhase::ready, .destination_node_id = "n2"};
-  EXPECT_FALSE(decide(book).volume.any());
-  book.volume.status.move->phase = model::longhorn::MovePhase::done;
-  EXPECT_EQ(decide(book).volume.migration_node_id, "");
 }
 
 TEST(Retire, ATicketGoesWithItsOwnerAndNotBefore) {

@@ -71,11 +71,6 @@ bool is_at(const std::optional<GrantHolder>& holder, const GrantCaller& caller) 
   return holder && holder->node == caller.node && holder->incarnation == caller.incarnation;
 }
 
-bool has_proof(const GrantSpec& grant, const GrantHolder& holder) {
-  return std::any_of(grant.proofs.begin(), grant.proofs.end(),
-                     [&](const ReleaseProof& proof) { return proof.holder == holder; });
-}
-
 // Proofs are only added; when there are too many the oldest go.
 bool keeps_proofs(const GrantSpec& before, const GrantSpec& after) {
   const std::size_t most = std::min(before.proofs.size(), after.proofs.size());
@@ -97,10 +92,21 @@ model::Causes check_controller(const GrantSpec& before, const GrantSpec& after) 
         fmt::format("members, generation, exportID and snapshot belong to {} while it is active",
                     describe(*before.active))));
   const bool activated = before.standby && after.active == before.standby;
-  if (before.active && after.active != before.active && !activated && !has_proof(after, *before.active))
+  // A move that was decided replaces the engine of the other side, which the new epoch fences.
+  const bool decided = before.active && after.active && after.active->epoch > before.epoch &&
+                       after.active->engine != before.active->engine;
+  // A move that was undone: the source's own process goes on in a higher epoch.
+  const bool undone = before.active && after.active && before.standby && !after.standby &&
+                      after.active->epoch > before.epoch && after.active->engine == before.active->engine &&
+                      after.active->node == before.active->node &&
+                      after.active->incarnation == before.active->incarnation;
+  if (before.active && after.active != before.active && !activated && !decided && !undone &&
+      !has_proof(after, *before.active))
     causes.push_back(model::forbidden(
         "spec.active", fmt::format("{} goes only with a proof of its release", describe(*before.active))));
-  if (before.standby && after.standby != before.standby && !activated && !has_proof(after, *before.standby))
+  const bool overtaken = before.standby && after.active && after.active->epoch > before.standby->epoch;
+  if (before.standby && after.standby != before.standby && !activated && !overtaken &&
+      !has_proof(after, *before.standby))
     causes.push_back(model::forbidden(
         "spec.standby", fmt::format("{} goes only with a proof of its release", describe(*before.standby))));
   if (!keeps_proofs(before, after))
@@ -191,6 +197,18 @@ Result<GrantSpec> activate_standby(GrantSpec grant) {
   grant.active = grant.standby;
   grant.standby.reset();
   return grant;
+}
+
+Result<GrantSpec> grant_over(GrantSpec grant, const EngineStart& start) {
+  TRY(auto holder, next_holder(grant, start));
+  grant.active = holder;
+  grant.standby.reset();
+  return grant;
+}
+
+bool has_proof(const GrantSpec& grant, const GrantHolder& holder) {
+  return std::any_of(grant.proofs.begin(), grant.proofs.end(),
+                     [&](const ReleaseProof& proof) { return proof.holder == holder; });
 }
 
 void record_proof(GrantSpec& grant, ReleaseProof proof) {

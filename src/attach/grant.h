@@ -41,6 +41,13 @@ Result<GrantSpec> set_standby(GrantSpec grant, const EngineStart& start);
 // The standby becomes active; the former active holder is fenced by it.
 Result<GrantSpec> activate_standby(GrantSpec grant);
 
+// A move is decided: this start gets an epoch above all others and replaces whoever is active, on the other
+// side of the move; a standby goes with it, its epoch burnt. Whoever is replaced is fenced once this one
+// serves, and is proven released then: the move's record keeps its name until then.
+Result<GrantSpec> grant_over(GrantSpec grant, const EngineStart& start);
+// The record holds a proof of this holder's release.
+bool has_proof(const GrantSpec& grant, const GrantHolder& holder);
+
 // Keeps the newest kMaxProofs.
 void record_proof(GrantSpec& grant, ReleaseProof proof);
 

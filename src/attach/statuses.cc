@@ -32,7 +32,14 @@ bool is_where_wanted(const Book& book) {
   if (node.empty() || volume.status.state != VolumeState::attached || volume.status.current_node_id != node)
     return false;
   if (book.engine.exhausted || !book.engine.operator_needed.empty()) return false;
-  return !book.grant || (book.grant->spec.active && book.grant->spec.active->node == node);
+  if (!book.grant) return true;
+  const auto& active = book.grant->spec.active;
+  if (!active) return false;
+  // The destination of a move writes, and the source keeps its clients until the move is decided.
+  const bool moving = is_moving(volume) &&
+                      volume.status.move->phase == model::longhorn::MovePhase::activated &&
+                      volume.status.move->source_node_id == node;
+  return active->node == node || (moving && active->node == volume.status.move->destination_node_id);
 }
 
 class Judge {
@@ -95,8 +102,15 @@ class Judge {
 
   Blockers judge_elsewhere(const Standing& standing) const {
     Blockers blockers = choice_blockers(book_, roster_, standing);
-    if (move_ && move_->destination_ticket == standing.ticket->id)
-      blockers.push_back(moves_later(book_.volume, *roster_.standings.at(move_->source_ticket).ticket));
+    if (is_compatible(*standing.ticket, book_.volume.spec.disable_frontend)) {
+      const AttachmentTicket& ticket = *standing.ticket;
+      if (is_destination(ticket))
+        return is_moved_to(book_, ticket) ? Blockers{} : move_blockers(book_, ticket);
+      if (move_ && move_->destination_ticket == ticket.id)
+        return with_fallback(move_start_blockers(book_, roster_, *move_));
+    }
+    if (auto moving = move_blocker(book_.volume))
+      blockers.push_back(std::move(*moving));
     else if (!holders_.empty())
       blockers.push_back(held_elsewhere(book_, holders_));
     else
@@ -113,11 +127,25 @@ class Judge {
     if (single_owner_ != nullptr && !MOOR_PLANT("attach-two-owners") && is_workload(ticket) &&
         owner_key(ticket) != owner_key(*single_owner_))
       return {single_owner(book_.volume, *single_owner_)};
-    if (attached_) return {};
+    if (attached_ || is_moved_to(book_, ticket)) return {};
     Blockers blockers = node_blockers(book_, ticket.node_id);
     add(blockers, opening_blockers(book_));
     if (is_closing_first()) blockers.push_back(closing(book_));
     if (blockers.empty()) blockers.push_back(opening(book_.volume, ticket.node_id));
+    return blockers;
+  }
+
+  // The node that the volume moves to, as this decision leaves it.
+  bool is_destination(const AttachmentTicket& ticket) const {
+    const Volume& volume = book_.volume;
+    return is_workload(ticket) && !volume.spec.migration_node_id.empty() &&
+           volume.spec.migration_node_id == ticket.node_id &&
+           (!is_moving(volume) || volume.status.move->destination_node_id == ticket.node_id);
+  }
+
+  // A move that was refused in this very decision begins with the next one.
+  Blockers with_fallback(Blockers blockers) const {
+    if (blockers.empty()) blockers.push_back(move_waits_for_engine(book_));
     return blockers;
   }
 
@@ -170,7 +198,8 @@ std::map<std::string, AttachmentTicketStatus> ticket_statuses(const Book& book, 
     if (MOOR_PLANT("attach-old-generation") && old != nullptr) status.generation = old->generation;
     status.blockers = judge.judge(standing);
     status.satisfied = status.blockers.empty();
-    MOOR_ASSERT(!status.satisfied || is_reservation(*standing.ticket) || judge.is_attached(),
+    MOOR_ASSERT(!status.satisfied || is_reservation(*standing.ticket) || judge.is_attached() ||
+                    is_moved_to(book, *standing.ticket),
                 "ticket {} of {} would be satisfied without an attachment", id, book.volume.metadata.name);
     settle_since(status.blockers, old, book.now);
     if (old != nullptr) status.conditions = old->conditions;

@@ -19,13 +19,6 @@ using State = ProcessFacts::State;
 
 namespace {
 
-// The epoch that this engine may run with here; 0: none.
-std::int64_t granted_epoch(const Engine* object, const Grant* grant, const Self& self) {
-  if (object == nullptr || grant == nullptr || !grant->spec.active) return 0;
-  const std::int64_t epoch = grant->spec.active->epoch;
-  return is_holder(grant->spec.active, self, object->metadata.name, epoch) ? epoch : 0;
-}
-
 bool is_wanted(const Engine* object, const Self& self) {
   return object != nullptr && !object->metadata.is_being_deleted() && object->spec.node_id == self.node &&
          object->spec.desire_state == InstanceState::running;
@@ -63,6 +56,11 @@ Choice step_or_wait(EngineStep step, const DeviceFacts& device, TimePoint now) {
   return {step, device.key, TimePoint::never()};
 }
 
+Choice step_or_wait(EngineStep step, const EngineFacts& facts, TimePoint now, std::string device = "") {
+  if (now < facts.retry_at) return {EngineStep::nothing, "", facts.retry_at};
+  return {step, std::move(device), TimePoint::never()};
+}
+
 // Devices that shall go, one after the other. `engine_lives`: a device that nobody uses can still write what
 // it holds back; without an engine it never will, and nobody must wait for it.
 Choice remove_devices(const EngineFacts& facts, const DeviceFacts* keep, bool engine_lives, TimePoint now) {
@@ -72,7 +70,7 @@ Choice remove_devices(const EngineFacts& facts, const DeviceFacts* keep, bool en
     Choice choice;
     const bool over = device.report && device.report->state == "ended";
     if (!device.process.is_running())
-      choice = {EngineStep::forget_device, device.key, TimePoint::never()};
+      choice = step_or_wait(EngineStep::forget_device, facts, now, device.key);
     else if (!engine_lives)
       choice = step_or_wait(EngineStep::force_remove_device, device, now);
     else if (over && !device.looked)
@@ -91,59 +89,118 @@ Choice remove_devices(const EngineFacts& facts, const DeviceFacts* keep, bool en
 }
 
 // Only those whose process is dead: the others wait for the next engine.
-Choice forget_dead_devices(const EngineFacts& facts) {
+Choice forget_dead_devices(const EngineFacts& facts, TimePoint now) {
   for (const DeviceFacts& device : facts.devices)
-    if (!device.process.is_running()) return {EngineStep::forget_device, device.key, TimePoint::never()};
+    if (!device.process.is_running()) return step_or_wait(EngineStep::forget_device, facts, now, device.key);
   return {};
 }
 
-Choice choose_while_running(const Engine* object, std::int64_t granted, const Self& self,
-                            const EngineFacts& facts, TimePoint now) {
-  if (granted != facts.epoch && object != nullptr && !facts.told_superseded) {
-    if (now >= facts.retry_at) return {EngineStep::check_grant, "", TimePoint::never()};
-    return {EngineStep::nothing, "", facts.retry_at};
+constexpr Duration kAskPause = std::chrono::milliseconds(100);
+
+// What the Grant and the move ask of a running engine; nothing: it is as they want it.
+std::optional<Choice> follow_move(const Engine& object, Granted granted, const Self& self,
+                                  const EngineFacts& facts, TimePoint now) {
+  if (granted.ahead) return Choice{};
+  const bool wanted = is_wanted(&object, self);
+  const std::int64_t hold = wanted && !facts.standby ? object.spec.hold_epoch : 0;
+  const bool holds = facts.report && facts.report->holding;
+  // Held requests would keep the device in use for ever: off before anything else on the way down. Also one
+  // that was told to be superseded, which an agent that has just adopted it does before it hears of the hold.
+  if (facts.report && !facts.standby &&
+      ((hold != facts.holding && !facts.told_superseded) || (hold == 0 && holds)))
+    return step_or_wait(EngineStep::set_hold, facts, now);
+  const std::int64_t runs_as = facts.report ? facts.report->epoch : facts.epoch;
+  if (facts.standby && granted.epoch > 0) {
+    if (!granted.standby) return step_or_wait(EngineStep::confirm_activation, facts, now);
+    const std::string& source = object.spec.standby_source;
+    const bool moved = facts.report && !source.empty() && facts.report->source != member_address(source);
+    if (granted.epoch != facts.epoch || runs_as != granted.epoch || moved)
+      return step_or_wait(EngineStep::update_standby, facts, now);
+    if (wanted && object.spec.ready_epoch == facts.epoch &&
+        (facts.activation_wanted || object.spec.activate_requested))
+      return step_or_wait(EngineStep::activate, facts, now);
+    if (facts.report && !facts.report->ready) {
+      if (now >= facts.retry_at) return Choice{EngineStep::ask, "", TimePoint::never()};
+      return Choice{EngineStep::nothing, "", std::min(facts.retry_at, now + kAskPause)};
+    }
+    return std::nullopt;
   }
+  const bool mine = granted.epoch > 0 && !granted.standby;
+  if (!facts.standby && mine && facts.holding > 0 &&
+      (granted.epoch > facts.epoch || (facts.report && runs_as < granted.epoch)))
+    return step_or_wait(EngineStep::take_epoch, facts, now);
+  if (granted.epoch == facts.epoch && granted.standby == facts.standby) return std::nullopt;
+  if (hold > 0 || facts.told_superseded) return std::nullopt;
+  return step_or_wait(EngineStep::check_grant, facts, now);
+}
+
+// Its object is gone. What it holds back for a move that nobody records any more would keep its device in use
+// for ever.
+std::optional<Choice> end_move(const EngineFacts& facts, TimePoint now) {
+  if (!facts.standby && facts.report && facts.report->holding)
+    return step_or_wait(EngineStep::set_hold, facts, now);
+  if (facts.standby && !facts.told_superseded) return step_or_wait(EngineStep::check_grant, facts, now);
+  return std::nullopt;
+}
+
+bool is_usable(const EngineFacts& facts) {
+  return facts.report && (facts.report->is_serving() || (facts.report->is_standby() && facts.report->ready));
+}
+
+Choice choose_while_running(const Engine* object, Granted granted, const Self& self, const EngineFacts& facts,
+                            TimePoint now) {
+  const auto move =
+      object != nullptr ? follow_move(*object, granted, self, facts, now) : end_move(facts, now);
+  if (move) return *move;
+  // Also one that shall stop: its device goes only after a last flush.
+  if (object != nullptr && facts.report && !moved_members(*object, *facts.report).empty())
+    return step_or_wait(EngineStep::tell_addresses, facts, now);
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, true, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
-    return {
-        facts.drain_asked || MOOR_PLANT("agent-drain-forgotten") ? EngineStep::nothing : EngineStep::drain,
-        "", TimePoint::never()};
+    if (facts.drain_asked || MOOR_PLANT("agent-drain-forgotten")) return {};
+    // One that ends by itself has closed its control socket and is not reaped yet: asking again at once, for
+    // ever, would keep us from hearing of its end.
+    return step_or_wait(EngineStep::drain, facts, now);
   }
-  if (!facts.report || !facts.report->is_serving()) return forget_dead_devices(facts);
+  if (!is_usable(facts)) return forget_dead_devices(facts, now);
   const DeviceFacts* current = wants_device(*object) ? current_device(facts) : nullptr;
   // The new device comes before the old one goes: what opens the path now must not find the dead one.
   if (wants_device(*object) && current == nullptr) {
-    if (const Choice choice = forget_dead_devices(facts); choice.step != EngineStep::nothing) return choice;
+    const Choice dead = forget_dead_devices(facts, now);
+    if (dead.step != EngineStep::nothing) return dead;
     if (now >= facts.device_retry_at) return {EngineStep::start_device, "", TimePoint::never()};
     return {EngineStep::nothing, "", facts.device_retry_at};
   }
   return remove_devices(facts, current, true, now);
 }
 
-Choice choose_while_stopped(const Engine* object, std::int64_t granted, const Self& self,
-                            const EngineFacts& facts, TimePoint now) {
+Choice choose_while_stopped(const Engine* object, Granted granted, const Self& self, const EngineFacts& facts,
+                            TimePoint now) {
   if (!is_wanted(object, self)) {
     const Choice choice = remove_devices(facts, nullptr, false, now);
     if (choice.step != EngineStep::nothing || !facts.devices.empty()) return choice;
     if (object == nullptr) return {EngineStep::forget, "", TimePoint::never()};
+    // Granted, and called back before we heard of it: from now on it cannot be started any more.
+    if (object->spec.epoch > facts.epoch && object->spec.node_id == self.node)
+      return step_or_wait(EngineStep::use_up, facts, now);
     const bool held =
         object->metadata.is_being_deleted() && object->metadata.has_finalizer(registry::kNodeFinalizer);
-    return {held ? EngineStep::let_go : EngineStep::nothing, "", TimePoint::never()};
+    return held ? step_or_wait(EngineStep::let_go, facts, now) : Choice{};
   }
-  if (const Choice choice = forget_dead_devices(facts); choice.step != EngineStep::nothing) return choice;
-  if (granted <= facts.epoch) return {};
-  if (now >= facts.retry_at) return {EngineStep::start, "", TimePoint::never()};
-  return {EngineStep::nothing, "", facts.retry_at};
+  const Choice dead = forget_dead_devices(facts, now);
+  if (dead.step != EngineStep::nothing || granted.epoch <= facts.epoch) return dead;
+  if (granted.standby && object->spec.standby_source.empty()) return {};  // its source is not up yet
+  if (facts.other_lives) return {};                                       // S11: two would share one device
+  return step_or_wait(EngineStep::start, facts, now);
 }
 
-InstanceState state_of(const Engine& object, std::int64_t granted, const Self& self,
-                       const EngineFacts& facts) {
+InstanceState state_of(const Engine& object, Granted granted, const Self& self, const EngineFacts& facts) {
   const bool wanted = is_wanted(&object, self);
   if (facts.process.is_running()) {
     if (!wanted)
       return MOOR_PLANT("agent-stopped-while-running") ? InstanceState::stopped : InstanceState::stopping;
-    if (!facts.report || !facts.report->is_serving()) return InstanceState::starting;
+    if (!is_usable(facts)) return InstanceState::starting;
     if (!wants_device(object)) return InstanceState::running;
     const DeviceFacts* device = current_device(facts);
     return device != nullptr && device->is_up() ? InstanceState::running : InstanceState::starting;
@@ -152,10 +209,14 @@ InstanceState state_of(const Engine& object, std::int64_t granted, const Self& s
   // coming up (S12).
   if (facts.process.state == State::starting)
     return wanted ? InstanceState::starting : InstanceState::stopping;
-  if (!wanted)
-    return facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device") ? InstanceState::stopped
-                                                                            : InstanceState::stopping;
-  if (granted > facts.epoch) return InstanceState::starting;
+  if (!wanted) {
+    const bool unused = object.spec.epoch > facts.epoch && object.spec.node_id == self.node;
+    const bool released = facts.devices.empty() || MOOR_PLANT("agent-stopped-with-device");
+    return released && !unused ? InstanceState::stopped : InstanceState::stopping;
+  }
+  if (granted.epoch > facts.epoch) return InstanceState::starting;
+  // However well it ended: `stopped` would say that nothing of it is left here (S12).
+  if (!facts.devices.empty()) return InstanceState::error;
   if (facts.process.state == State::ended && !facts.process.clean) return InstanceState::error;
   return InstanceState::stopped;
 }
@@ -246,7 +307,7 @@ void tell_conditions(const EngineFacts& facts, model::longhorn::EngineStatus& st
                  wall);
 }
 
-model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t granted, const Self& self,
+model::longhorn::EngineStatus status_of(const Engine& object, Granted granted, const Self& self,
                                         const EngineFacts& facts, Moment moment) {
   model::longhorn::EngineStatus status = object.status;
   // What another process said is not the word of this one (S43).
@@ -259,12 +320,16 @@ model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t grant
   status.endpoint.clear();
   status.nbd_uri.clear();
   status.ip = facts.process.is_running() ? self.address : "";
+  status.port = facts.process.is_running() && facts.report ? facts.report->peer_port : 0;
+  status.standby = facts.process.is_running() && facts.standby;
+  status.holding = facts.process.is_running() ? facts.holding : 0;
+  if (status.standby) status.replica_mode_map.clear();
   if (facts.process.is_running() && facts.report) {
-    if (facts.report->is_serving()) {
+    if (is_usable(facts)) {
       status.current_size = facts.report->size;
       status.export_id = facts.report->export_id;
       status.nbd_uri = fmt::format("nbd+unix:///{}?socket={}", object.spec.volume_name, facts.socket);
-      tell_members(*facts.report, status, moment.wall);
+      if (!facts.standby) tell_members(*facts.report, status, moment.wall);
       tell_snapshots(*facts.report, status, moment.wall);
     }
     const DeviceFacts* device = wants_device(object) ? current_device(facts) : nullptr;
@@ -277,13 +342,39 @@ model::longhorn::EngineStatus status_of(const Engine& object, std::int64_t grant
 
 }  // namespace
 
+std::map<std::string, std::string> moved_members(const Engine& object, const EngineReport& report) {
+  std::map<std::string, std::string> moved;
+  if (report.state != "starting") return moved;
+  for (const MemberReport& member : report.members) {
+    const auto wanted = object.spec.replica_address_map.find(member.name);
+    if (wanted == object.spec.replica_address_map.end() || wanted->second.empty()) continue;
+    const std::string address = member_address(wanted->second);
+    if (address != member.address) moved[member.name] = address;
+  }
+  return moved;
+}
+
+Granted granted_to(const Engine* object, const Grant* grant, const Self& self) {
+  if (object == nullptr || grant == nullptr) return {};
+  const auto mine = [&](const std::optional<model::mooring::GrantHolder>& holder) {
+    return holder && is_holder(holder, self, object->metadata.name, holder->epoch);
+  };
+  for (const auto* holder : {&grant->spec.active, &grant->spec.standby}) {
+    if (!mine(*holder)) continue;
+    const bool ahead = object->spec.epoch > 0 && (*holder)->epoch > object->spec.epoch;
+    if (ahead) return {0, false, true};
+    return {(*holder)->epoch, holder == &grant->spec.standby};
+  }
+  return {};
+}
+
 EnginePlan plan_engine(const Engine* object, const Grant* grant, const Self& self, const EngineFacts& facts,
                        Moment moment) {
-  const std::int64_t granted = granted_epoch(object, grant, self);
+  const Granted granted = granted_to(object, grant, self);
   const Choice choice = facts.process.is_running()
                             ? choose_while_running(object, granted, self, facts, moment.now)
                             : choose_while_stopped(object, granted, self, facts, moment.now);
-  EnginePlan plan{choice.step, choice.device, granted, {}, choice.again};
+  EnginePlan plan{choice.step, choice.device, granted.epoch, granted.standby, {}, choice.again};
   // A new agent knows nothing better than what the one before it said.
   if (object != nullptr)
     plan.status = facts.unheard ? object->status : status_of(*object, granted, self, facts, moment);
@@ -296,7 +387,7 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
                                  "--volume",
                                  grant.volume,
                                  "--epoch",
-                                 std::to_string(grant.active->epoch),
+                                 std::to_string(start.standby ? grant.standby->epoch : grant.active->epoch),
                                  "--engine-id",
                                  start.engine.metadata.name,
                                  "--listen",
@@ -309,6 +400,15 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
                                  std::to_string(grant.generation)};
   if (!grant.export_id.empty()) words.insert(words.end(), {"--export-id", grant.export_id});
   if (grant.unproven) words.emplace_back("--unproven");
+  const model::longhorn::EngineSpec& spec = start.engine.spec;
+  if (spec.peer_listen && !start.peer_host.empty())
+    words.insert(words.end(), {"--peer-listen", fmt::format("tcp:{}:0", start.peer_host)});
+  if (start.standby)
+    words.insert(words.end(), {"--standby", "--source", member_address(spec.standby_source)});
+  // A hold that came after the start could come after the fence.
+  if (!start.standby && spec.hold_epoch > 0) words.emplace_back("--hold");
+  if (!start.standby && spec.last_served > 0)
+    words.insert(words.end(), {"--last-served", std::to_string(spec.last_served)});
   for (const auto& [name, mode] : grant.members) {
     const auto address = start.engine.spec.replica_address_map.find(name);
     const bool known = address != start.engine.spec.replica_address_map.end() && !address->second.empty();
@@ -321,6 +421,25 @@ std::vector<std::string> engine_arguments(const EngineStart& start) {
     if (!known) word += ",absent";
     words.insert(words.end(), {"--replica", word});
   }
+  return words;
+}
+
+Json grant_words(const EngineStart& start, std::int64_t epoch) {
+  const model::mooring::GrantSpec& grant = start.grant.spec;
+  Json members = Json::array();
+  for (const auto& [name, mode] : grant.members) {
+    Json member = Json::object({{"name", name}, {"mode", to_string(mode)}});
+    const auto address = start.engine.spec.replica_address_map.find(name);
+    const bool known = address != start.engine.spec.replica_address_map.end() && !address->second.empty();
+    if (known) member.set("address", member_address(address->second));
+    if (!known) member.set("absent", true);
+    if (std::find(start.local.begin(), start.local.end(), name) != start.local.end())
+      member.set("local", true);
+    members.push_back(std::move(member));
+  }
+  Json words = Json::object({{"epoch", epoch}, {"generation", grant.generation}});
+  words.set("members", std::move(members));
+  words.set("export_id", grant.export_id);
   return words;
 }
 

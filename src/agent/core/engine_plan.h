@@ -34,6 +34,10 @@ struct EngineFacts {
   bool unheard = false;    // found running, and it has not said anything yet
   bool drain_asked = false;
   bool told_superseded = false;
+  bool standby = false;            // the process waits to take over, or was started to
+  bool activation_wanted = false;  // and its client has written
+  std::int64_t holding = 0;        // standby epoch for which this process was told to keep its clients
+  bool other_lives = false;        // of an earlier object of this volume something is left on this node
   std::optional<EngineReport> report;
   std::optional<TimePoint> reported_at;
   std::vector<DeviceFacts> devices;  // the newest last
@@ -46,7 +50,15 @@ struct EngineFacts {
 enum class EngineStep {
   nothing,
   start,                // the epoch that the Grant names
+  use_up,               // an epoch that never will be started: recorded, so that `stopped` can be said of it
+  set_hold,             // keep clients when superseded, or no longer
+  update_standby,       // another epoch for a standby, or another source
+  activate,             // the Grant shall name this standby as active
+  confirm_activation,   // it does: the standby begins to serve
+  take_epoch,           // a move was undone: the source goes on in a higher epoch
+  ask,                  // for the status: nobody tells when a standby reaches its source again
   check_grant,          // the cached Grant names another: read it, and if it is so, tell the engine
+  tell_addresses,       // members that are awaited listen elsewhere by now
   drain,                // write everything and end
   start_device,         //
   remove_device,        // politely: refused while somebody uses it
@@ -60,7 +72,8 @@ enum class EngineStep {
 struct EnginePlan {
   EngineStep step = EngineStep::nothing;
   std::string device;      // key, for the steps about one
-  std::int64_t epoch = 0;  // start
+  std::int64_t epoch = 0;  // that the Grant gives this engine
+  bool standby = false;    // as a standby
   model::longhorn::EngineStatus status;
   TimePoint again = TimePoint::never();
 };
@@ -71,6 +84,22 @@ inline constexpr std::string_view kDeviceInUse = "DeviceInUse";
 EnginePlan plan_engine(const model::longhorn::Engine* object, const model::mooring::Grant* grant,
                        const Self& self, const EngineFacts& facts, Moment moment);
 
+// Of an engine that gathers its members: those that it looks for in the wrong place, and the right one.
+std::map<std::string, std::string> moved_members(const model::longhorn::Engine& object,
+                                                 const EngineReport& report);
+
+// What the Grant gives this engine here: an epoch, as active or as standby. 0: nothing.
+struct Granted {
+  std::int64_t epoch = 0;
+  bool standby = false;
+  // The Grant knows engines by name, and this one's object has not heard of the epoch that it was given.
+  // Either its next version says so, or it was deleted and made again while this node was cut off, and the
+  // epoch is its successor's: the object is waited for.
+  bool ahead = false;
+};
+Granted granted_to(const model::longhorn::Engine* object, const model::mooring::Grant* grant,
+                   const Self& self);
+
 // The words after `moorblk` that start this epoch. `local`: replicas of this node.
 struct EngineStart {
   const model::longhorn::Engine& engine;
@@ -79,7 +108,11 @@ struct EngineStart {
   std::string socket;
   std::string control;
   std::string token_file;
+  bool standby = false;
+  std::string peer_host = {};  // where to listen for a standby
 };
 std::vector<std::string> engine_arguments(const EngineStart& start);
+// The members as `activate.confirm` and `epoch.take` want them, beside epoch, generation and export id.
+Json grant_words(const EngineStart& start, std::int64_t epoch);
 
 }  // namespace moor::agent

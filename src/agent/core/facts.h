@@ -72,6 +72,13 @@ struct EngineReport {
   std::vector<MemberReport> members;
   std::vector<LayerReport> chain;  // oldest first
   std::optional<Proposal> proposal;
+  // Moves (docs/decisions/0300).
+  bool holding = false;            // keeps its clients when it is superseded
+  std::int32_t peer_port = 0;      // where a standby follows it; 0: nowhere
+  bool ready = false;              // a standby that reaches its source
+  std::string source;              // of a standby
+  bool activation_wanted = false;  // a standby whose client wrote
+  bool is_standby() const { return state == "standby"; }
   bool is_serving() const { return state == "serving" || state == "stalled"; }
 };
 

@@ -6,6 +6,7 @@
 #include "agent/core/membership.h"
 #include "agent/core/names.h"
 #include "agent/core/node_plan.h"
+#include "registry/node_scope.h"
 
 namespace moor::agent {
 namespace {
@@ -128,6 +129,65 @@ TEST(EnginePlan, TheEndOfAProcessIsToldWithItsEpochAndCause) {
   EXPECT_EQ(stopped.epoch, 3);
 }
 
+TEST(EnginePlan, NoEndIsCalledStoppedWhileItsDeviceIsThere) {
+  // Seed 38 of the simulator: with `stopped` the volume may go to another node, and a workload still has the
+  // device open here.
+  const Grant three = grant(3);
+  const Engine wanted = engine(InstanceState::running);
+  const Engine unwanted = engine(InstanceState::stopped);
+  for (const bool clean : {false, true}) {
+    const EngineFacts left = with(ended(3, clean), {device("d1", "waiting")});
+    EXPECT_EQ(plan_engine(&wanted, &three, kSelf, left, kNow).status.current_state, InstanceState::error);
+    EXPECT_EQ(plan_engine(&unwanted, &three, kSelf, left, kNow).status.current_state,
+              InstanceState::stopping);
+  }
+}
+
+TEST(EnginePlan, WhatFailedIsTriedAgainOnlyAfterItsPause) {
+  // A range of seeds hung: a drain that could not be told was tried again at once, for ever, and nothing else
+  // of the agent had a turn.
+  const Grant three = grant(3);
+  const Engine unwanted = engine(InstanceState::stopped);
+  Engine deleted = unwanted;
+  deleted.metadata.deletion_timestamp = kNow.wall;
+  deleted.metadata.finalizers = {std::string(registry::kNodeFinalizer)};
+  DeviceFacts dead = device("d1", "serving");
+  dead.process.state = State::ended;
+  const auto both = [&](const Engine& object, EngineFacts facts, EngineStep step) {
+    EXPECT_EQ(plan_engine(&object, &three, kSelf, facts, kNow).step, step);
+    facts.retry_at = kNow.now + 1s;
+    const auto waits = plan_engine(&object, &three, kSelf, facts, kNow);
+    EXPECT_EQ(waits.step, EngineStep::nothing);
+    EXPECT_EQ(waits.again, facts.retry_at);
+  };
+  both(unwanted, running(3), EngineStep::drain);
+  both(unwanted, with(running(3), {dead}), EngineStep::forget_device);
+  both(deleted, ended(3, true), EngineStep::let_go);
+}
+
+TEST(EnginePlan, AnEngineThatAwaitsAMemberIsToldWhereItListensNow) {
+  // Seed 23 of the simulator: the only replica came back on another port, and the engine that was started
+  // with the old one waited for ever.
+  const Grant three = grant(3);
+  Engine wanted = engine(InstanceState::running);
+  const auto step = [&](const char* state) {
+    return plan_engine(&wanted, &three, kSelf, running(3, state), kNow).step;
+  };
+  EXPECT_EQ(step("starting"), EngineStep::nothing);
+  wanted.spec.replica_address_map = {{"a", "h:1"}, {"b", "h:5"}};
+  EXPECT_EQ(step("starting"), EngineStep::nothing) << "it is looked for where it is";
+  wanted.spec.replica_address_map["a"] = "h:2";
+  EXPECT_EQ(step("starting"), EngineStep::tell_addresses);
+  EXPECT_EQ(step("serving"), EngineStep::start_device) << "a member that was lost is out, wherever it is";
+  wanted.spec.desire_state = InstanceState::stopped;
+  EXPECT_EQ(
+      plan_engine(&wanted, &three, kSelf, with(running(3, "starting"), {device("d1", "waiting")}), kNow).step,
+      EngineStep::tell_addresses)
+      << "seed 369: its device has to flush before it can go";
+  const std::map<std::string, std::string> moved{{"a", "tcp:h:2"}};
+  EXPECT_EQ(moved_members(wanted, *running(3, "starting").report), moved);
+}
+
 TEST(EnginePlan, TheDeviceIsMadeForAServingEngineAndToldOnceItIsUp) {
   const Engine wanted = engine(InstanceState::running);
   const Grant three = grant(3);
@@ -204,6 +264,10 @@ TEST(EnginePlan, OnTheWayDownTheDeviceGoesBeforeTheEngine) {
   EngineFacts draining = running(3);
   draining.drain_asked = true;
   EXPECT_EQ(plan(draining).step, EngineStep::nothing);
+  EngineFacts deaf = running(3);  // it could not be asked a moment ago
+  deaf.retry_at = kNow.now + std::chrono::seconds(1);
+  EXPECT_EQ(plan(deaf).step, EngineStep::nothing) << "asked for ever, nothing else would be heard";
+  EXPECT_EQ(plan(deaf).again, deaf.retry_at);
   EXPECT_EQ(plan(with(ended(3, false), {device("d1", "waiting")})).step, EngineStep::force_remove_device)
       << "nobody shall wait for an engine that never comes back";
   EXPECT_EQ(plan(with(ended(3, false), {device("d1", "waiting")})).status.current_state,
@@ -280,6 +344,205 @@ TEST(EngineArguments, NameEveryMemberWithItsModeAndWhereItIs) {
   EXPECT_THAT(words, Contains("unix:/s"));
 }
 
+// ---- moves (docs/decisions/0300)
+
+// This node is the destination: v-e-b waits in epoch 4 to take over from epoch 3 on another node.
+Engine standby_engine() {
+  Engine object = engine(InstanceState::running);
+  object.metadata.name = "v-e-b";
+  object.spec.standby_source = "10.0.0.9:700";
+  return object;
+}
+
+Grant moving_grant(std::int64_t standby_epoch = 4) {
+  Grant object = grant(3);
+  object.spec.epoch = standby_epoch;
+  object.spec.active->node = "n9";
+  object.spec.standby = {{standby_epoch, "v-e-b", "n1", 4}};
+  return object;
+}
+
+EngineFacts standing_by(std::int64_t epoch, bool ready = true) {
+  EngineFacts facts = running(epoch, "standby");
+  facts.standby = true;
+  facts.report->ready = ready;
+  facts.report->source = "tcp:10.0.0.9:700";
+  return facts;
+}
+
+TEST(MovePlan, AStandbyIsStartedOnceItsSourceIsKnownAndServesOnceItReachesIt) {
+  Engine object = standby_engine();
+  const Grant moving = moving_grant();
+  const auto plan = [&](const EngineFacts& facts) {
+    return plan_engine(&object, &moving, kSelf, facts, kNow);
+  };
+  EXPECT_EQ(plan({}).step, EngineStep::start);
+  EXPECT_TRUE(plan({}).standby);
+  EXPECT_EQ(plan({}).epoch, 4);
+  object.spec.standby_source.clear();
+  EXPECT_EQ(plan({}).step, EngineStep::nothing);
+  object.spec.standby_source = "10.0.0.9:700";
+  EXPECT_EQ(plan(standing_by(4, false)).step, EngineStep::ask);
+  EXPECT_EQ(plan(standing_by(4, false)).status.current_state, InstanceState::starting);
+  EXPECT_EQ(plan(standing_by(4)).step, EngineStep::start_device);
+  const auto up = plan(with(standing_by(4), {device("d1", "serving")}));
+  EXPECT_EQ(up.step, EngineStep::nothing);
+  EXPECT_EQ(up.status.current_state, InstanceState::running);
+  EXPECT_TRUE(up.status.standby);
+  EXPECT_TRUE(up.status.replica_mode_map.empty()) << "it speaks for no replica";
+}
+
+TEST(MovePlan, TheWordsOfAStandbyAndOfASourceThatIsStartedAgain) {
+  const Engine object = standby_engine();
+  const std::vector<std::string> none;
+  const auto standby = engine_arguments({object, moving_grant(), none, "/s", "/c", "/t", true, "10.0.0.1"});
+  EXPECT_THAT(standby, Contains("--standby"));
+  EXPECT_THAT(standby, Contains("tcp:10.0.0.9:700"));
+  EXPECT_THAT(standby, Contains("4"));
+  Engine source = engine(InstanceState::running);
+  source.spec.peer_listen = true;
+  source.spec.hold_epoch = 4;
+  source.spec.last_served = 2;
+  const auto words = engine_arguments({source, grant(3), none, "/s", "/c", "/t", false, "10.0.0.1"});
+  EXPECT_THAT(words, Contains("--hold"));
+  EXPECT_THAT(words, Contains("--last-served"));
+  EXPECT_THAT(words, Contains("tcp:10.0.0.1:0"));
+  EXPECT_THAT(words, testing::Not(Contains("--standby")));
+}
+
+TEST(MovePlan, AStandbyFollowsItsSourceAndItsEpoch) {
+  Engine object = standby_engine();
+  const Grant five = moving_grant(5);
+  EXPECT_EQ(plan_engine(&object, &five, kSelf, standing_by(4), kNow).step, EngineStep::update_standby);
+  const Grant four = moving_grant();
+  object.spec.standby_source = "10.0.0.9:701";
+  EXPECT_EQ(plan_engine(&object, &four, kSelf, standing_by(4), kNow).step, EngineStep::update_standby);
+}
+
+TEST(MovePlan, AStandbyAsksForTheGrantOnlyWhenTheMoveIsReadyForItsEpoch) {
+  Engine object = standby_engine();
+  const Grant four = moving_grant();
+  EngineFacts wants = with(standing_by(4), {device("d1", "serving")});
+  const auto step = [&] { return plan_engine(&object, &four, kSelf, wants, kNow).step; };
+  wants.activation_wanted = true;
+  EXPECT_EQ(step(), EngineStep::nothing);
+  object.spec.ready_epoch = 3;
+  EXPECT_EQ(step(), EngineStep::nothing) << "ready for another one";
+  object.spec.ready_epoch = 4;
+  EXPECT_EQ(step(), EngineStep::activate);
+  wants.activation_wanted = false;
+  EXPECT_EQ(step(), EngineStep::nothing);
+  object.spec.activate_requested = true;
+  EXPECT_EQ(step(), EngineStep::activate);
+}
+
+TEST(MovePlan, AStandbyThatTheGrantNamesActiveIsToldWhoeverMadeTheSwap) {
+  const Engine object = standby_engine();
+  Grant swapped = moving_grant();
+  swapped.spec.active = swapped.spec.standby;
+  swapped.spec.standby.reset();
+  EXPECT_EQ(plan_engine(&object, &swapped, kSelf, standing_by(4), kNow).step, EngineStep::confirm_activation);
+  swapped.spec.active->epoch = 6;
+  EXPECT_EQ(plan_engine(&object, &swapped, kSelf, standing_by(4), kNow).step, EngineStep::confirm_activation);
+}
+
+TEST(MovePlan, AStandbyThatTheGrantForgotIsToldAfterAFreshRead) {
+  const Engine object = standby_engine();
+  const Grant other = grant(5);
+  EXPECT_EQ(plan_engine(&object, &other, kSelf, standing_by(4), kNow).step, EngineStep::check_grant);
+  EXPECT_EQ(plan_engine(&object, nullptr, kSelf, standing_by(4), kNow).step, EngineStep::check_grant);
+}
+
+TEST(MovePlan, ASourceHoldsItsClientsForTheEpochThatIsAskedForAndIsNotSuperseded) {
+  Engine source = engine(InstanceState::running);
+  source.spec.hold_epoch = 4;
+  const Grant three = grant(3);
+  EngineFacts facts = with(running(3), {device("d1", "serving")});
+  EXPECT_EQ(plan_engine(&source, &three, kSelf, facts, kNow).step, EngineStep::set_hold);
+  facts.holding = 4;
+  facts.report->holding = true;
+  const auto holds = plan_engine(&source, &three, kSelf, facts, kNow);
+  EXPECT_EQ(holds.step, EngineStep::nothing);
+  EXPECT_EQ(holds.status.holding, 4);
+  source.spec.hold_epoch = 6;
+  EXPECT_EQ(plan_engine(&source, &three, kSelf, facts, kNow).step, EngineStep::set_hold) << "another move";
+  source.spec.hold_epoch = 4;
+  EXPECT_EQ(plan_engine(&source, nullptr, kSelf, facts, kNow).step, EngineStep::nothing)
+      << "the destination is active, and the clients are kept";
+  source.spec.desire_state = InstanceState::stopped;
+  EXPECT_EQ(plan_engine(&source, nullptr, kSelf, facts, kNow).step, EngineStep::set_hold)
+      << "off first: held requests would keep the device in use";
+}
+
+TEST(EnginePlan, TheEpochOfALaterObjectIsNotTakenForTheOldProcess) {
+  // Seed 15 of the simulator with moves: the node was cut off while its standby's Engine was deleted and made
+  // again under the same name; the old process took the new one's epoch, which was then started as well.
+  Engine object = standby_engine();
+  object.spec.epoch = 4;
+  const Grant eight = moving_grant(8);
+  EXPECT_TRUE(granted_to(&object, &eight, kSelf).ahead);
+  EXPECT_EQ(plan_engine(&object, &eight, kSelf, standing_by(4), kNow).step, EngineStep::nothing);
+  EXPECT_EQ(plan_engine(&object, &eight, kSelf, ended(4, false), kNow).step, EngineStep::nothing);
+  object.spec.epoch = 8;
+  EXPECT_EQ(plan_engine(&object, &eight, kSelf, standing_by(4), kNow).step, EngineStep::update_standby);
+}
+
+TEST(EnginePlan, NothingIsStartedBesideWhatIsLeftOfAnEarlierObject) {
+  // Seed 12: two engines of one volume on one node (S11).
+  const Engine object = standby_engine();
+  const Grant four = moving_grant();
+  EngineFacts facts;
+  facts.other_lives = true;
+  EXPECT_EQ(plan_engine(&object, &four, kSelf, facts, kNow).step, EngineStep::nothing);
+  facts.other_lives = false;
+  EXPECT_EQ(plan_engine(&object, &four, kSelf, facts, kNow).step, EngineStep::start);
+}
+
+TEST(EnginePlan, WhatIsHeldBackForAMoveEndsWithItWhoeverWasToldFirst) {
+  // A restarted agent finds a source that holds its clients and is told to stop it: it tells it that it is
+  // superseded before it has heard that it holds (scenario move-agents-die).
+  const Engine unwanted = engine(InstanceState::stopped);
+  Grant moved = grant(4);
+  moved.spec.active = {{4, "v-e-b", "n2", 1}};
+  EngineFacts facts = running(3, "superseded");
+  facts.report->holding = true;
+  facts.told_superseded = true;
+  EXPECT_EQ(plan_engine(&unwanted, &moved, kSelf, facts, kNow).step, EngineStep::set_hold);
+  EXPECT_EQ(plan_engine(nullptr, &moved, kSelf, facts, kNow).step, EngineStep::set_hold)
+      << "its object is gone";
+  EXPECT_EQ(plan_engine(nullptr, &moved, kSelf, standing_by(4), kNow).step, EngineStep::check_grant)
+      << "a standby that nobody will activate is told so, or what it holds keeps its device in use";
+}
+
+TEST(MovePlan, ASourceThatIsGivenTheVolumeBackTakesTheEpochInItsLivingProcess) {
+  Engine source = engine(InstanceState::running);
+  source.spec.hold_epoch = 4;
+  EngineFacts facts = running(3, "superseded");
+  facts.holding = 4;
+  facts.report->holding = true;
+  const Grant five = grant(5);
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::take_epoch);
+  facts.epoch = 5;  // recorded, and the process has not answered
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::take_epoch);
+  facts.report->epoch = 5;
+  facts.report->state = "serving";
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, facts, kNow).step, EngineStep::start_device);
+  EngineFacts dead = ended(3, false);
+  EXPECT_EQ(plan_engine(&source, &five, kSelf, dead, kNow).step, EngineStep::start);
+}
+
+TEST(MovePlan, AnEpochThatWasCalledBackBeforeItsStartIsUsedUpAndSaidToBeOver) {
+  Engine object = engine(InstanceState::stopped);
+  object.spec.epoch = 4;
+  const auto before = plan_engine(&object, nullptr, kSelf, ended(3, true), kNow);
+  EXPECT_EQ(before.step, EngineStep::use_up);
+  EXPECT_NE(before.status.current_state, InstanceState::stopped);
+  const auto after = plan_engine(&object, nullptr, kSelf, ended(4, false), kNow);
+  EXPECT_EQ(after.step, EngineStep::nothing);
+  EXPECT_EQ(after.status.current_state, InstanceState::stopped);
+  EXPECT_EQ(after.status.epoch, 4);
+}
+
 Replica replica(InstanceState wanted) {
   Replica object;
   object.metadata.name = "v-r-1";
@@ -313,6 +576,21 @@ TEST(ReplicaPlan, RunsAsWantedAndComesBackAfterAPause) {
   EXPECT_EQ(waits.status.current_state, InstanceState::error);
   EXPECT_EQ(waits.status.port, 0);
   EXPECT_EQ(waits.status.conditions[0].message, "killed by signal 9");
+}
+
+TEST(ReplicaPlan, OneThatWasToldToStopIsNotCalledRunningWhenItIsWantedAgain) {
+  Replica wanted;
+  wanted.spec.node_id = "n1";
+  wanted.spec.desire_state = InstanceState::running;
+  ReplicaFacts facts;
+  facts.process.state = State::running;
+  facts.port = 7;
+  EXPECT_EQ(plan_replica(&wanted, kSelf, facts, kNow).status.current_state, InstanceState::running);
+  facts.stop_asked = true;
+  const auto leaving = plan_replica(&wanted, kSelf, facts, kNow);
+  EXPECT_EQ(leaving.step, ReplicaStep::nothing) << "it ends, and then it is started";
+  EXPECT_EQ(leaving.status.current_state, InstanceState::stopping);
+  EXPECT_EQ(leaving.status.port, 0) << "an engine that goes there would lose it at once";
 }
 
 TEST(ReplicaPlan, ADeletedReplicaStopsThenLosesItsDirectoryThenItsObject) {

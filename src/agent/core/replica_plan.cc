@@ -21,7 +21,8 @@ namespace {
 
 InstanceState state_of(const ReplicaFacts& facts, bool wanted) {
   if (facts.process.is_running()) {
-    if (!wanted) return InstanceState::stopping;
+    // Wanted again or not, one that was told to stop will not serve any more.
+    if (!wanted || facts.stop_asked) return InstanceState::stopping;
     return facts.port != 0 ? InstanceState::running : InstanceState::starting;
   }
   if (!wanted) return InstanceState::stopped;

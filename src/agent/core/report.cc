@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "agent/core/facts.h"
 
 namespace moor::agent {
@@ -9,6 +11,14 @@ using model::mooring::MemberMode;
 
 std::string text_of(const Json& json, std::string_view key) {
   return std::string(json.get_string(key).value_or(""));
+}
+
+// "tcp:10.0.0.1:4711" → 4711; 0: none.
+std::int32_t port_of(const std::string& address) {
+  std::int32_t port = 0;
+  const char* begin = address.data() + address.rfind(':') + 1;
+  std::from_chars(begin, address.data() + address.size(), port);
+  return port;
 }
 
 Result<MemberMode> mode_of(std::string_view word) {
@@ -83,6 +93,13 @@ Result<EngineReport> read_engine_report(const Json& status) {
   if (const Json* proposal = status.find("proposal"); proposal != nullptr && proposal->is_object()) {
     TRY(report.proposal, read_proposal(*proposal));
   }
+  report.holding = status.get_bool("holding").value_or(false);
+  report.peer_port = port_of(text_of(status, "peerAddress"));
+  report.ready = status.get_bool("ready").value_or(false);
+  if (const Json* source = status.find("source"); source != nullptr && source->is_object())
+    report.source = text_of(*source, "address");
+  if (const Json* activation = status.find("activation"); activation != nullptr && activation->is_object())
+    report.activation_wanted = activation->get_bool("wanted").value_or(false);
   return report;
 }
 

@@ -34,6 +34,16 @@ Task<Result<std::vector<FoundProcess>>> HollowHost::find_all() {
   co_return found;
 }
 
+Task<Result<void>> HollowHost::write_record(std::string key, Json record) {
+  auto& place = processes_[key];
+  if (place == nullptr) {
+    place = std::make_shared<HollowProcess>(executor_, ProcessSpec{key, {}, {}}, next_pid_++);
+    place->end(0);
+  }
+  place->spec.record = std::move(record);
+  co_return Result<void>();
+}
+
 Task<Result<void>> HollowHost::forget(std::string key) {
   processes_.erase(key);
   co_return Result<void>();

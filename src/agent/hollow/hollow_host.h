@@ -37,6 +37,7 @@ class HollowHost final : public Host {
 
   Task<Result<std::unique_ptr<Process>>> start(ProcessSpec spec) override;
   Task<Result<std::vector<FoundProcess>>> find_all() override;
+  Task<Result<void>> write_record(std::string key, Json record) override;
   Task<Result<void>> forget(std::string key) override;
   Task<Result<std::string>> output(std::string key) override;
   Task<std::string> last_words(std::string key) override;

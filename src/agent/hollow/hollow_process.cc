@@ -89,6 +89,10 @@ HollowProcess::HollowProcess(Executor& executor_, ProcessSpec spec_, int pid_)
     : executor(executor_), spec(std::move(spec_)), pid(pid_) {
   if (role() != "engine") return;
   generation = number_in(option("--generation"));
+  epoch = number_in(option("--epoch"));
+  source = option("--source");
+  standby = !source.empty();
+  for (const std::string& word : spec.arguments) holding = holding || word == "--hold";
   export_id = option("--export-id");
   confirmed = !export_id.empty();
   if (!confirmed) export_id = fmt::format("hollow-{}-{}", option("--volume"), option("--epoch"));
@@ -122,7 +126,7 @@ Json HollowProcess::proposal() const {
     modes.set(member.name, member.mode);
   }
   return Json::object({{"proposal", 1},
-                       {"epoch", number_in(option("--epoch"))},
+                       {"epoch", epoch},
                        {"base_generation", generation},
                        {"generation", generation + 1},
                        {"members", std::move(modes)},
@@ -132,14 +136,23 @@ Json HollowProcess::proposal() const {
 
 Json HollowProcess::engine_status() const {
   Json status = Json::object({{"program", "engine"},
-                              {"epoch", number_in(option("--epoch"))},
-                              {"state", confirmed ? "serving" : "starting"},
+                              {"epoch", epoch},
+                              {"state", standby     ? "standby"
+                                        : confirmed ? "serving"
+                                                    : "starting"},
                               {"size", 1 << 26},
                               {"generation", generation},
                               {"export_id", export_id},
                               {"members", members()},
                               {"chain", Json::array()}});
-  if (!confirmed) status.set("proposal", proposal());
+  status.set("holding", holding);
+  if (!option("--peer-listen").empty())
+    status.set("peerAddress", fmt::format("tcp:127.0.0.1:{}", 10'000 + pid % 50'000));
+  if (standby) {
+    status.set("ready", true);
+    status.set("source", Json::object({{"address", source}, {"problem", ""}}));
+  }
+  if (!confirmed && !standby) status.set("proposal", proposal());
   return status;
 }
 
@@ -161,7 +174,24 @@ Result<Json> HollowProcess::answer(const std::string& op, const Json& arguments)
     }
     return Json::object();
   }
-  if (op == "shutdown" || op == "supersede") {
+  if (op == "hold") {
+    holding = arguments.get_bool("on").value_or(false);
+    return Json::object();
+  }
+  if (op == "standby.update") {
+    epoch = arguments.get_int64("epoch").value_or(epoch);
+    source = arguments.get_string("source").value_or(source);
+    return Json::object();
+  }
+  if (op == "activate.confirm" || op == "epoch.take") {
+    epoch = arguments.get_int64("epoch").value_or(epoch);
+    generation = arguments.get_int64("generation").value_or(generation);
+    standby = false;
+    confirmed = true;
+    say("state", engine_status());
+    return Json::object();
+  }
+  if (op == "shutdown" || op == "supersede" || op == "activate.refuse") {
     say("stopping", Json::object({{"reason", op == "shutdown" ? "drained" : "superseded"}}));
     end(0);
     return Json::object();

@@ -36,6 +36,10 @@ struct HollowProcess {
   std::int64_t generation = 0;
   std::string export_id;
   bool confirmed = false;  // serves
+  std::int64_t epoch = 0;
+  bool standby = false;
+  bool holding = false;
+  std::string source;  // of a standby
 
   std::deque<Control::Event> events;  // for the one connection that an agent has
   std::vector<Completion<bool>> waiting;

@@ -106,6 +106,12 @@ Task<Result<std::vector<FoundProcess>>> RealHost::find_all() {
   co_return found;
 }
 
+Task<Result<void>> RealHost::write_record(std::string key, Json record) {
+  const std::string path = in_run(key, ".json");
+  auto work = [path, text = to_text(record)] { return http::write_file_atomically(path, text, 0600); };
+  co_return co_await pool_.run(std::move(work));
+}
+
 Task<Result<void>> RealHost::forget(std::string key) {
   std::vector<std::string> paths;
   for (const char* suffix : {".json", ".ctl", ".sock", ".token", ".out", ".lock"})

@@ -13,6 +13,10 @@ std::string engine_name(std::string_view volume) {
   return fmt::format("{}-e", volume);
 }
 
+std::string second_engine_name(std::string_view volume) {
+  return fmt::format("{}-e-b", volume);
+}
+
 std::string token_name(std::string_view volume) {
   return fmt::format("{}-token", volume);
 }
@@ -70,11 +74,31 @@ Family::Family(const View& view_, const Object<lh::Volume>& volume_)
     : view(view_), space(volume_->metadata.space), name(volume_->metadata.name), volume(volume_) {
   attachment = Edit(view.find<lh::VolumeAttachment>(space, name));
   grant = Edit(view.find<mr::Grant>(space, name));
-  engine = Edit(view.find<lh::Engine>(space, engine_name(name)));
+  slot_in_use = engine_name(name);
+  free_slot = second_engine_name(name);
+  auto first = view.find<lh::Engine>(space, slot_in_use);
+  auto second = view.find<lh::Engine>(space, free_slot);
+  const auto in_use = [&](const Object<lh::Engine>& one) { return one && !one->metadata.is_being_deleted(); };
+  const bool swapped = grant && grant->spec.active ? grant->spec.active->engine == free_slot
+                                                   : in_use(second) && !in_use(first);
+  if (swapped) {
+    std::swap(slot_in_use, free_slot);
+    std::swap(first, second);
+  }
+  engine = first ? Edit(std::move(first)) : Edit<lh::Engine>();
+  other = second ? Edit(std::move(second)) : Edit<lh::Engine>();
   for (auto& replica : view.of_volume<lh::Replica>(space, name)) {
     std::string replica_key = replica->metadata.name;
     replicas.emplace(std::move(replica_key), Edit(std::move(replica)));
   }
+}
+
+Edit<lh::Engine>& Family::slot(const std::string& engine_name) {
+  return engine_name == slot_in_use ? engine : other;
+}
+
+const Edit<lh::Engine>& Family::slot(const std::string& engine_name) const {
+  return engine_name == slot_in_use ? engine : other;
 }
 
 Edit<mr::Ledger>& Family::ledger(const std::string& node) {
@@ -90,8 +114,15 @@ void Family::set_condition(std::string_view type, bool holds, std::string reason
   // What never was need not be denied.
   if (known == nullptr && !holds) return;
   const ConditionStatus status = holds ? ConditionStatus::yes : ConditionStatus::no;
-  if (known != nullptr && known->status == status && known->reason == reason && known->message == message)
+  // Since when it holds cannot lie in the future: who waits from then on would wait too long by as much as a
+  // clock has gone back.
+  const auto since = known == nullptr ? std::nullopt : model::parse_rfc3339(known->last_transition_time);
+  const bool ahead = since && *since > view.now();
+  if (known != nullptr && known->status == status && known->reason == reason && known->message == message &&
+      !ahead)
     return;
+  for (model::Condition& one : volume.edit().status.conditions)
+    if (ahead && one.type == type) one.status = ConditionStatus::unknown;  // so that the time moves
   model::set_condition(volume.edit().status.conditions,
                        {std::string(type), status, "", "", std::move(reason), std::move(message)},
                        view.now());
@@ -113,6 +144,7 @@ Plan Family::finish() {
   grant.write(plan);
   token.write(plan);
   engine.write(plan);
+  other.write(plan);
   for (const auto& [replica, edit] : replicas) edit.write(plan);
   for (const auto& [node, edit] : ledgers) edit.write(plan);
   volume.write_status(plan);

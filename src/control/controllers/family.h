@@ -29,6 +29,7 @@ inline constexpr std::string_view kTokenType = "mooring.io/volume-token";
 
 // Names follow from the volume's.
 std::string engine_name(std::string_view volume);
+std::string second_engine_name(std::string_view volume);  // the other slot: a move needs two
 std::string token_name(std::string_view volume);
 std::string replica_name(std::string_view volume, std::int64_t number);
 // DISK/replicas/<this>: a new volume of an old name never meets old data.
@@ -91,11 +92,17 @@ struct Family {
   Edit<lh::VolumeAttachment> attachment;
   Edit<mr::Grant> grant;
   Edit<model::core::Secret> token;
-  Edit<lh::Engine> engine;
+  Edit<lh::Engine> engine;  // the one that the Grant names active, or would at the next start
+  Edit<lh::Engine> other;   // in the other slot: only during a move, and until it is cleaned up after
   std::map<std::string, Edit<lh::Replica>> replicas;
   std::map<std::string, Edit<mr::Ledger>> ledgers;  // those that were touched, by node
 
   Edit<mr::Ledger>& ledger(const std::string& node);
+  // The engine of that slot; may be absent.
+  Edit<lh::Engine>& slot(const std::string& engine_name);
+  const Edit<lh::Engine>& slot(const std::string& engine_name) const;
+  std::string slot_in_use;  // name of `engine`
+  std::string free_slot;    // name of `other`
   lh::VolumeStatus& status() { return volume.edit().status; }
   // Sets a status field only when it differs, so that nothing is copied for nothing.
   template <class Field, class Value>

@@ -18,6 +18,8 @@ using model::ConditionStatus;
 using model::coordination::Lease;
 
 constexpr std::string_view kHeartbeats = "mooring-node-lease";
+// The Ledger decides; what the node's status repeats of it is for people, and a whole list each time.
+constexpr Duration kLedgerDelay = std::chrono::milliseconds(500);
 
 Key key_of_heartbeat(const Json& lease) {
   Key key = key_by_name(lease);
@@ -143,7 +145,7 @@ class NodeController final : public Controller {
     return {{&kind_of<lh::Node>(), key_by_name},
             {&kind_of<Lease>(), key_of_heartbeat},
             {&kind_of<model::core::Node>(), key_of_machine},
-            {&kind_of<mr::Ledger>(), key_of_ledger}};
+            {&kind_of<mr::Ledger>(), key_of_ledger, nullptr, kLedgerDelay}};
   }
 
   Plan reconcile(const View& view, const Key& key) const override {

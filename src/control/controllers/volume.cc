@@ -93,7 +93,8 @@ class VolumeController final : public Controller {
     place_replicas(family);
     if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
     lift_fault(family);
-    follow_table(family);
+    if (!follow_move(family)) follow_table(family);
+    clean_up_after_moves(family);
     tell_robustness(family, progress_of(family));
     return family.finish();
   }

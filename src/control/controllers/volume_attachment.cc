@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attach/decide.h"
+#include "attach/moves.h"
 #include "attach/tickets.h"
 #include "base/plant.h"
 #include "control/controllers/controllers.h"
@@ -21,11 +22,24 @@ std::uint64_t digest_text(const Json* part) {
 }
 
 std::uint64_t digest_holder(const Json* grant) {
-  return grant == nullptr ? 0 : digest_text(grant->find_path({"spec", "active"})) + 2;
+  if (grant == nullptr) return 0;
+  std::uint64_t digest = digest_text(grant->find_path({"spec", "active"})) + 2;
+  digest = digest * 31 + digest_text(grant->find_path({"spec", "standby"}));
+  // A move begins only while no member is being rebuilt.
+  const Json* members = grant->find_path({"spec", "members"});
+  for (std::size_t i = 0; members != nullptr && members->is_object() && i < members->size(); ++i)
+    if (members->value_at(i).is_string() && members->value_at(i).as_string() == "WO")
+      digest += 7919 * (i + 1);
+  return digest;
 }
 
 std::uint64_t digest_engine_conditions(const Json* engine) {
-  return engine == nullptr ? 0 : digest_text(engine->find_path({"status", "conditions"})) + 2;
+  if (engine == nullptr) return 0;
+  const Json* status = engine->find("status");
+  const bool reachable = status != nullptr && status->get_int64("port").value_or(0) > 0;
+  const bool leaving = engine->find_path({"metadata", "deletionTimestamp"}) != nullptr;
+  return digest_text(engine->find_path({"status", "conditions"})) * 4 + (reachable ? 2 : 0) +
+         (leaving ? 1 : 0) + 5;
 }
 
 std::uint64_t digest_cordon(const Json* node) {
@@ -41,7 +55,7 @@ std::uint64_t digest_uid(const Json* object) {
 // decision that adds to it writes the Ledger.
 std::int64_t others_on(const View& view, const Key& key, const std::string& node) {
   std::set<Key> volumes;
-  for (const char* field : {"spec.nodeID", "status.currentNodeID"})
+  for (const char* field : {"spec.nodeID", "spec.migrationNodeID", "status.currentNodeID"})
     for (const auto& volume : view.by_field<lh::Volume>(field, node))
       volumes.insert({volume->metadata.space, volume->metadata.name});
   volumes.erase(key);
@@ -49,7 +63,8 @@ std::int64_t others_on(const View& view, const Key& key, const std::string& node
 }
 
 void look_up_nodes(const View& view, const Key& key, Book& book) {
-  std::set<std::string> names{book.volume.spec.node_id, book.volume.status.current_node_id};
+  std::set<std::string> names{book.volume.spec.node_id, book.volume.spec.migration_node_id,
+                              book.volume.status.current_node_id};
   for (const auto& [id, ticket] : book.attachment.spec.attachment_tickets) names.insert(ticket.node_id);
   if (book.grant && book.grant->spec.active) names.insert(book.grant->spec.active->node);
   names.erase("");
@@ -93,13 +108,53 @@ attach::EngineFacts engine_facts(const View& view, const Key& key, const Book& b
   facts.exhausted = facts.failing && restarts.count >= book.settings.engine_restart_limit();
   facts.error = restarts.cause;
   facts.since = restarts.last_at;
-  const auto engine = view.find<lh::Engine>(key.space, engine_name(key.name), digest_engine_conditions);
+  const bool swapped = book.grant && book.grant->spec.active &&
+                       book.grant->spec.active->engine == second_engine_name(key.name);
+  const auto engine = view.find<lh::Engine>(
+      key.space, swapped ? second_engine_name(key.name) : engine_name(key.name), digest_engine_conditions);
   const model::Condition* in_use =
       engine ? model::find_condition(engine->status.conditions, "DeviceInUse") : nullptr;
   if (in_use != nullptr && in_use->status == model::ConditionStatus::yes) {
     facts.device_in_use_by = in_use->message;
     facts.device_in_use_since = model::parse_rfc3339(in_use->last_transition_time);
   }
+  return facts;
+}
+
+std::uint64_t digest_chain(const Json* engine) {
+  return engine == nullptr ? 0 : digest_text(engine->find_path({"status", "snapshots"})) + 2;
+}
+
+// Snapshots by name with their parents: what both engines of a move must agree on (S24).
+std::map<std::string, std::string> chain_of(const lh::Engine& engine) {
+  std::map<std::string, std::string> chain;
+  for (const auto& [name, info] : engine.status.snapshots) chain[name] = info.parent;
+  return chain;
+}
+
+attach::MoveFacts move_facts(const View& view, const Key& key, const Book& book) {
+  attach::MoveFacts facts;
+  const std::string first = engine_name(key.name);
+  const std::string second = second_engine_name(key.name);
+  const bool asked = attach::is_move_asked(book.volume);
+  if (!asked && book.attachment.spec.attachment_tickets.size() < 2) return facts;
+  const auto& active = book.grant ? book.grant->spec.active : std::nullopt;
+  const bool swapped = active && active->engine == second;
+  if (!asked) {
+    const auto engine = view.find<lh::Engine>(key.space, swapped ? second : first, digest_engine_conditions);
+    const auto other = view.find<lh::Engine>(key.space, swapped ? first : second, digest_engine_conditions);
+    facts.source_has_no_peer = engine && engine->status.port == 0;
+    if (other) facts.slot_taken_on = other->spec.node_id.empty() ? key.name : other->spec.node_id;
+    return facts;
+  }
+  const auto left = view.find<lh::Engine>(key.space, first, digest_chain);
+  const auto right = view.find<lh::Engine>(key.space, second, digest_chain);
+  const bool both =
+      left && right && left->status.snapshots_reported_at && right->status.snapshots_reported_at;
+  if (both && chain_of(*left) != chain_of(*right))
+    facts.chains_differ = "the snapshot chains of the two engines differ";
+  const auto& move = book.volume.status.move;
+  if (move && move->failures > 0) facts.destination_error = move->message;
   return facts;
 }
 
@@ -129,7 +184,7 @@ void take_place(const View& view, const Key& key, const std::string& node, Plan&
   mr::Ledger& next = ledger.edit();
   next.metadata.name = node;
   std::set<std::string> here;
-  for (const char* field : {"spec.nodeID", "status.currentNodeID"})
+  for (const char* field : {"spec.nodeID", "spec.migrationNodeID", "status.currentNodeID"})
     for (const auto& volume : view.by_field<lh::Volume>(field, node))
       here.insert(key_in_ledger(volume->metadata.space, volume->metadata.name));
   std::erase_if(next.spec.attachments, [&](const auto& one) { return !here.contains(one.first); });
@@ -182,6 +237,7 @@ class VolumeAttachmentController final : public Controller {
     // A volume from before there were tickets has no Grant of ours yet: its import comes first (S41).
     if (volume->status.epoch == 0) return plan;
     next.spec.node_id.clear();
+    next.spec.migration_node_id.clear();
     plan.update(volume, next);
     return plan;
   }
@@ -207,6 +263,7 @@ class VolumeAttachmentController final : public Controller {
     look_up_owners(view, book);
     book.engine = engine_facts(view, key, book);
     book.storage = storage_facts(view, book);
+    book.move = move_facts(view, key, book);
     return book;
   }
 

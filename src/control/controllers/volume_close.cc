@@ -32,15 +32,6 @@ void tell_waiting(Family& family) {
                        fmt::format("the engine on node {} stops", holder.node));
 }
 
-// A place on a node that nobody needs any more goes back.
-void return_place(Family& family, const std::string& node) {
-  if (node.empty()) return;
-  const auto ledger = family.view.find<mr::Ledger>("", node, digest_nothing);
-  const std::string key = key_in_ledger(family.space, family.name);
-  if (ledger && ledger->spec.attachments.contains(key))
-    family.ledger(node).edit().spec.attachments.erase(key);
-}
-
 // The objects of the volume of one kind: asked to go once, waited for. True: none is left.
 template <class T>
 bool remove_objects(Family& family, const std::vector<Object<T>>& objects) {
@@ -97,6 +88,7 @@ bool remove_engine(Family& family) {
   const auto engines = family.view.of_volume<lh::Engine>(family.space, family.name);
   for (const auto& engine : engines) let_go_of_lost(family, engine);
   family.engine = {};
+  family.other = {};
   return remove_objects(family, engines);
 }
 
@@ -117,22 +109,36 @@ bool is_taken_up(const Family& family) {
 
 }  // namespace
 
+void return_place(Family& family, const std::string& node) {
+  if (node.empty()) return;
+  const auto ledger = family.view.find<mr::Ledger>("", node, digest_nothing);
+  const std::string key = key_in_ledger(family.space, family.name);
+  if (ledger && ledger->spec.attachments.contains(key))
+    family.ledger(node).edit().spec.attachments.erase(key);
+}
+
 void close(Family& family) {
+  close_other_side(family);
   if (family.engine->spec.desire_state == InstanceState::running && is_taken_up(family))
     family.engine.edit().spec.desire_state = InstanceState::stopped;
   if (family.grant->spec.active) {
-    const auto proof = proof_of_release(family);
-    if (!proof) return tell_waiting(family);
+    const auto proof = proof_of_release(family, Release::of_node);
+    if (!proof) {
+      follow_addresses(family);
+      return tell_waiting(family);
+    }
     auto released = attach::release_active(family.grant->spec, *proof);
     if (!released) return family.plan.reasons.push_back(released.error().message);
     family.grant.edit().spec = std::move(*released);
   }
+  if (!is_other_side_released(family)) return;
   stop_replicas(family);
   if (!progress_of(family).stopped) return;
   family.set_condition(lh::kVolumeClosing, false, "", "");
   family.set_condition(lh::kVolumeOpening, false, "", "");
   return_place(family, family.volume->status.current_node_id);
   return_place(family, family.engine->spec.node_id);
+  if (family.other) return_place(family, family.other->spec.node_id);
 }
 
 // Each step waits until what it asked for is gone, so the order holds however often this is asked.

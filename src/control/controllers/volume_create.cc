@@ -85,11 +85,20 @@ void create_grant(Family& family) {
     if (replica->spec.failed_at.empty()) grant.spec.members[name] = MemberMode::rw;
 }
 
+}  // namespace
+
+model::ObjectMeta metadata_of_engine(const Family& family, const std::string& name) {
+  model::ObjectMeta metadata = metadata_for(family, name);
+  metadata.finalizers = {std::string(lh::kFinalizer)};
+  return metadata;
+}
+
+namespace {
+
 void create_engine(Family& family) {
   const lh::Volume& volume = *family.volume;
   lh::Engine& engine = family.engine.edit();
-  engine.metadata = metadata_for(family, engine_name(family.name));
-  engine.metadata.finalizers = {std::string(lh::kFinalizer)};
+  engine.metadata = metadata_of_engine(family, family.slot_in_use);
   engine.spec.volume_name = family.name;
   engine.spec.volume_size = volume.spec.size;
   engine.spec.frontend = volume.spec.frontend;
@@ -109,7 +118,7 @@ void create_replica(Family& family) {
     replica.metadata.finalizers = {std::string(lh::kFinalizer)};
   replica.spec.volume_name = family.name;
   replica.spec.volume_size = volume.spec.size;
-  replica.spec.engine_name = engine_name(family.name);
+  replica.spec.engine_name = family.slot_in_use;
   replica.spec.desire_state = lh::InstanceState::stopped;
   replica.spec.data_engine = volume.spec.data_engine;
   replica.spec.data_directory_name = data_directory_name(volume, number);

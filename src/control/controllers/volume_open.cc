@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attach/grant.h"
+#include "attach/moves.h"
 #include "base/plant.h"
 #include "control/controllers/volume_steps.h"
 
@@ -15,10 +16,6 @@ using mr::MemberMode;
 using std::chrono::seconds;
 
 constexpr seconds kServiceThatCounts = std::chrono::minutes(10);
-
-bool has_ended(InstanceState state) {
-  return state == InstanceState::stopped || state == InstanceState::error;
-}
 
 std::string why_it_ended(const lh::Engine& engine) {
   const model::Condition* failed = model::find_condition(engine.status.conditions, "Failed");
@@ -89,7 +86,7 @@ void start_replicas(Family& family) {
 }
 
 // One transaction: the epoch, its holder, and the engine that shall run with it.
-void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
+void grant_epoch(Family& family, const Seat& seat, const Readiness& ready, const NodeLife& node,
                  const std::optional<mr::ReleaseProof>& proof) {
   mr::GrantSpec next = family.grant->spec;
   if (proof) {
@@ -97,20 +94,13 @@ void grant_epoch(Family& family, const Readiness& ready, const NodeLife& node,
     if (!released) return family.plan.reasons.push_back(released.error().message);
     next = std::move(*released);
   }
-  const lh::Volume& volume = *family.volume;
-  auto granted = attach::grant_start(next, {engine_name(family.name), volume.spec.node_id, node.incarnation});
+  auto granted = attach::grant_start(next, {seat.engine, seat.node, node.incarnation});
   if (!granted) return family.plan.reasons.push_back(granted.error().message);
   family.grant.edit().spec = std::move(*granted);
   if (MOOR_PLANT("control-grant-alone")) return;
-  lh::EngineSpec& engine = family.engine.edit().spec;
-  engine.node_id = volume.spec.node_id;
-  engine.desire_state = InstanceState::running;
-  engine.volume_size = volume.spec.size;
-  engine.frontend = volume.spec.frontend;
-  engine.disable_frontend = volume.spec.disable_frontend;
-  engine.replica_address_map = ready.addresses;
-  family.plan.reasons.push_back(
-      fmt::format("epoch {} for node {}", family.grant->spec.epoch, volume.spec.node_id));
+  seat_engine(family, seat, ready.addresses);
+  family.slot(seat.engine).edit().spec.epoch = family.grant->spec.epoch;
+  family.plan.reasons.push_back(fmt::format("epoch {} for node {}", family.grant->spec.epoch, seat.node));
 }
 
 void count_restart(Family& family, std::string cause) {
@@ -126,7 +116,9 @@ bool must_pause(Family& family) {
   const std::int32_t count = restarts_in_a_row(family);
   if (count >= family.view.settings().engine_restart_limit()) return true;
   const auto& last = family.volume->status.restarts.last_at;
-  if (!last || count == 0) return false;
+  // In the future: the clock went back, or the leader before us had another. Better too early than ten
+  // minutes late.
+  if (!last || count == 0 || *last > family.view.now()) return false;
   const model::Time when = *last + restart_pause(count);
   if (when <= family.view.now()) return false;
   family.again_at(when);
@@ -140,8 +132,8 @@ void fault(Family& family, const Readiness& ready) {
   family.set(&lh::VolumeStatus::robustness, Robustness::faulted);
 }
 
-void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) {
-  const NodeLife node = node_life(family.view, family.volume->spec.node_id);
+void start_engine(Family& family, const Seat& seat, const std::optional<mr::ReleaseProof>& proof) {
+  const NodeLife node = node_life(family.view, seat.node);
   const Readiness ready = readiness_of(family);
   const bool restart = proof.has_value();
   const auto since = family.holds_since(lh::kVolumeOpening);
@@ -150,7 +142,7 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
   const bool waited = since && limit <= family.view.now();
   if (!node.ready && !MOOR_PLANT("control-starts-on-dead-node"))
     return family.set_condition(lh::kVolumeOpening, true, "NodeNotReady",
-                                fmt::format("node {} is not ready", family.volume->spec.node_id));
+                                fmt::format("node {} is not ready", seat.node));
   if (!ready.awaited.empty() && !waited && !MOOR_PLANT("control-ignores-awaited")) {
     family.again_at(limit);
     // Named are those with trouble: a list that shrinks with each start would be a write for each.
@@ -167,8 +159,8 @@ void start_engine(Family& family, const std::optional<mr::ReleaseProof>& proof) 
     return family.set_condition(lh::kVolumeOpening, true, "EngineFailing",
                                 family.volume->status.restarts.cause);
   if (restart && !MOOR_PLANT("control-restart-not-counted"))
-    count_restart(family, why_it_ended(*family.engine));
-  grant_epoch(family, ready, node, proof);
+    count_restart(family, why_it_ended(*family.slot(seat.engine)));
+  grant_epoch(family, seat, ready, node, proof);
 }
 
 // Serving for long enough ends a row of restarts.
@@ -185,6 +177,36 @@ void forget_restarts(Family& family) {
 
 }  // namespace
 
+bool has_ended(InstanceState state) {
+  return state == InstanceState::stopped || state == InstanceState::error;
+}
+
+void seat_engine(Family& family, const Seat& seat, const std::map<std::string, std::string>& addresses) {
+  const lh::Volume& volume = *family.volume;
+  lh::EngineSpec& engine = family.slot(seat.engine).edit().spec;
+  engine.node_id = seat.node;
+  engine.desire_state = InstanceState::running;
+  engine.volume_size = volume.spec.size;
+  engine.frontend = volume.spec.frontend;
+  engine.disable_frontend = volume.spec.disable_frontend;
+  engine.peer_listen = engine.peer_listen || may_move(family);
+  if (!addresses.empty()) engine.replica_address_map = addresses;
+}
+
+std::map<std::string, std::string> member_addresses(const Family& family, const Edit<lh::Engine>& engine) {
+  std::map<std::string, std::string> addresses = readiness_of(family).addresses;
+  if (!engine) return addresses;
+  for (const auto& [name, address] : engine->spec.replica_address_map) {
+    const auto mode = family.grant->spec.members.find(name);
+    const auto replica = family.replicas.find(name);
+    if (mode == family.grant->spec.members.end() || mode->second != MemberMode::rw ||
+        replica == family.replicas.end() || !node_life(family.view, replica->second->spec.node_id).ready)
+      continue;
+    addresses.emplace(name, address);
+  }
+  return addresses;
+}
+
 seconds restart_pause(std::int32_t count) {
   if (count <= 0) return seconds(0);
   return seconds(std::min<std::int64_t>(60, std::int64_t{1} << std::min(count - 1, 6)));
@@ -198,12 +220,23 @@ std::int32_t restarts_in_a_row(const Family& family) {
   return restarts.count;
 }
 
-std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
+std::optional<mr::ReleaseProof> proof_of_release(const Family& family, Release what) {
   if (!family.grant || !family.grant->spec.active) return std::nullopt;
-  const mr::GrantHolder& holder = *family.grant->spec.active;
-  if (family.engine &&
-      (family.engine->status.epoch == holder.epoch || MOOR_PLANT("control-old-epoch-proves")) &&
-      has_ended(family.engine->status.current_state)) {
+  return proof_of_end(family, *family.grant->spec.active, what);
+}
+
+std::optional<mr::ReleaseProof> proof_of_end(const Family& family, const mr::GrantHolder& holder,
+                                             Release what) {
+  const Edit<lh::Engine>& engine = family.slot(holder.engine);
+  // An engine in `error` has ended and left its device: the next one on that node takes it over, and whoever
+  // has it open goes on. Only `stopped` says that the device is gone as well (S12).
+  const auto released = [&](InstanceState state) {
+    return state == InstanceState::stopped ||
+           (state == InstanceState::error &&
+            (what == Release::of_process || MOOR_PLANT("control-error-releases-node")));
+  };
+  if (engine && (engine->status.epoch == holder.epoch || MOOR_PLANT("control-old-epoch-proves")) &&
+      released(engine->status.current_state)) {
     mr::ReleaseProof proof;
     proof.type = mr::ProofType::unmounted;
     proof.holder = holder;
@@ -215,22 +248,31 @@ std::optional<mr::ReleaseProof> proof_of_release(const Family& family) {
   return attach::incarnation_proof(holder, node.incarnation, family.view.now());
 }
 
+bool is_serving(const Family& family) {
+  const auto& active = family.grant->spec.active;
+  if (!active) return false;
+  const Edit<lh::Engine>& engine = family.slot(active->engine);
+  if (!engine) return false;
+  const lh::EngineStatus& status = engine->status;
+  const bool runs = status.current_state == InstanceState::running && status.epoch == active->epoch;
+  const bool any_rw = std::any_of(status.replica_mode_map.begin(), status.replica_mode_map.end(),
+                                  [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
+  // What a node said in an earlier life speaks of a process that is gone (S13).
+  const bool lives = node_life(family.view, active->node).incarnation <= active->incarnation;
+  return runs && !status.standby && any_rw && lives && engine->spec.desire_state == InstanceState::running;
+}
+
 attach::Progress progress_of(const Family& family) {
   attach::Progress progress;
   const mr::GrantSpec& grant = family.grant->spec;
   progress.standby_stopped = !grant.standby;
   progress.held = grant.active.has_value();
   if (grant.active) {
-    const lh::EngineStatus& engine = family.engine->status;
-    const bool serves = engine.current_state == InstanceState::running && engine.epoch == grant.active->epoch;
-    const bool any_rw = std::any_of(engine.replica_mode_map.begin(), engine.replica_mode_map.end(),
-                                    [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
-    // What a node said in an earlier life speaks of a process that is gone (S13).
-    const bool lives = node_life(family.view, grant.active->node).incarnation <= grant.active->incarnation;
-    progress.opened = serves && any_rw && lives && grant.active->node == family.volume->spec.node_id &&
-                      family.engine->spec.desire_state == InstanceState::running;
+    progress.opened = is_serving(family) && grant.active->node == family.volume->spec.node_id;
     return progress;
   }
+  progress.held = !is_other_side_released(family);
+  if (progress.held) return progress;
   progress.stopped = std::all_of(family.replicas.begin(), family.replicas.end(), [&](const auto& one) {
     const lh::Replica& replica = *one.second;
     const InstanceState state = replica.status.current_state;
@@ -242,13 +284,40 @@ attach::Progress progress_of(const Family& family) {
   return progress;
 }
 
+void follow_addresses(Family& family) {
+  Edit<lh::Engine>& engine = family.slot(family.grant->spec.active->engine);
+  if (!engine) return;
+  for (const auto& [name, address] : readiness_of(family).addresses) {
+    const auto& known = engine->spec.replica_address_map;
+    const auto found = known.find(name);
+    if ((found == known.end() || found->second != address) && !MOOR_PLANT("control-addresses-stay"))
+      engine.edit().spec.replica_address_map[name] = address;
+  }
+}
+
+void keep_open(Family& family, const Seat& seat) {
+  start_replicas(family);
+  if (is_serving(family)) return forget_restarts(family);
+  if (const auto proof = proof_of_release(family, Release::of_process))
+    return start_engine(family, seat, proof);
+  if (family.grant->spec.active) follow_addresses(family);
+}
+
 void open(Family& family) {
   start_replicas(family);
   const mr::GrantSpec& grant = family.grant->spec;
+  const Seat seat{family.slot_in_use, family.volume->spec.node_id};
   if (progress_of(family).opened) return forget_restarts(family);
-  if (!grant.active) return start_engine(family, std::nullopt);
-  if (const auto proof = proof_of_release(family)) return start_engine(family, proof);
-  if (grant.active->node == family.volume->spec.node_id) return;  // it is starting, or its node is away
+  if (!grant.active) {
+    // What is left of a move that was cut off goes first.
+    close_other_side(family);
+    if (is_other_side_released(family)) start_engine(family, seat, std::nullopt);
+    return;
+  }
+  const bool stays = grant.active->node == family.volume->spec.node_id;
+  if (const auto proof = proof_of_release(family, stays ? Release::of_process : Release::of_node))
+    return start_engine(family, seat, proof);
+  if (stays) return follow_addresses(family);  // it is starting, or its node is away
   if (family.engine->spec.desire_state != InstanceState::stopped)
     family.engine.edit().spec.desire_state = InstanceState::stopped;
 }
@@ -266,7 +335,8 @@ void tell_robustness(Family& family, const attach::Progress& progress) {
   }
   if (family.volume->status.robustness == Robustness::faulted) return;
   const bool attached = family.volume->status.state == lh::VolumeState::attached;
-  if (!attached || !progress.opened) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
+  const bool serves = progress.opened || (attach::is_moving(*family.volume) && is_serving(family));
+  if (!attached || !serves) return family.set(&lh::VolumeStatus::robustness, Robustness::unknown);
   const auto in_step = std::count_if(grant.members.begin(), grant.members.end(),
                                      [](const auto& one) { return one.second == MemberMode::rw; });
   const bool healthy =

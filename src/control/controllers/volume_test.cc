@@ -183,6 +183,60 @@ TEST_F(VolumeTable, AnEndedEngineGetsTheNextEpochWithTheProofOfTheOld) {
   EXPECT_EQ(text_at(written(plan(), "Grant", "v"), {"spec", "epoch"}), "3");
 }
 
+TEST_F(VolumeTable, AnEngineInErrorHasLeftItsDeviceAndDoesNotFreeItsNode) {
+  attached();
+  engine_says("error", 1);
+  want("");
+  const Plan closing = plan();
+  EXPECT_EQ(written(closing, "Grant", "v"), nullptr);
+  EXPECT_EQ(text_at(written(closing, "Engine", "v-e"), {"spec", "desireState"}), "stopped");
+  apply(closing);
+  EXPECT_EQ(written(plan(), "Grant", "v"), nullptr);
+  engine_says("stopped", 1);
+  EXPECT_EQ(text_at(written(plan(), "Grant", "v"), {"spec", "active"}), "-");
+}
+
+TEST_F(VolumeTable, AnEngineThatAwaitsItsMembersIsToldWhereTheyListenNow) {
+  step();
+  want("n1");
+  step();
+  replica_runs("v-r-1");
+  replica_runs("v-r-2");
+  step();
+  engine_says("starting", 1);
+  EXPECT_EQ(written(plan(), "Engine", "v-e"), nullptr);
+  change("replicas.longhorn.io", "v-r-2", R"({"status":{"port":8}})");
+  const Plan told = plan();
+  EXPECT_EQ(text_at(written(told, "Engine", "v-e"), {"spec", "replicaAddressMap"}),
+            R"({"v-r-1":"10.0.0.1:7","v-r-2":"10.0.0.1:8"})");
+  EXPECT_EQ(written(told, "Grant", "v"), nullptr);
+  apply(told);
+  engine_says("running", 1);
+  step();
+  change("replicas.longhorn.io", "v-r-2", R"({"status":{"port":9}})");
+  EXPECT_EQ(written(plan(), "Engine", "v-e"), nullptr) << "an engine that serves has no use for it";
+}
+
+TEST_F(VolumeTable, AClockThatWentBackDoesNotMakeAPauseLonger) {
+  attached();
+  engine_says("error", 1);
+  step();
+  engine_says("error", 2);
+  now_ -= 10min;
+  EXPECT_EQ(text_at(written(plan(), "Grant", "v"), {"spec", "epoch"}), "3");
+}
+
+TEST_F(VolumeTable, AClockThatWentBackDoesNotMakeTheWaitForAMemberLonger) {
+  step();
+  want("n1");
+  step();
+  replica_runs("v-r-1");
+  step();
+  now_ -= 10min;
+  step();
+  EXPECT_EQ(plan().again_after, Duration(30s));
+}
+
 TEST_F(VolumeTable, ARebootedNodeIsProofAndGetsANewEpochInItsNewLife) {
   attached();
   node("n1", true, 2);

@@ -19,6 +19,8 @@ struct Wake {
   Key (*key)(const Json& object) = nullptr;
   // Changes that leave this the same wake nobody; null: every change counts.
   Digest digest = nullptr;
+  // How long the look may wait, so that many changes in a row are one look. For what only people read.
+  Duration delay{0};
 };
 
 // What is asked of an object, and whether it goes: everything but its status.

@@ -18,7 +18,8 @@ void KeyedQueue::stop_timer(Item& item) {
 
 void KeyedQueue::start_timer(const Key& key, Item& item, Duration after) {
   stop_timer(item);
-  item.timer = executor_.start_timer(executor_.clock().now() + after, [this, key] {
+  item.due = executor_.clock().now() + after;
+  item.timer = executor_.start_timer(item.due, [this, key] {
     items_[key].timer = 0;
     add(key);
   });
@@ -38,6 +39,15 @@ void KeyedQueue::add(const Key& key) {
     const Completion<bool> worker = idle_.front();
     idle_.pop_front();
     if (worker.set(true)) return;
+  }
+}
+
+void KeyedQueue::add_later(const Key& key, Duration after) {
+  Item& item = items_[key];
+  if (item.running) {  // its end sets the timer anew
+    item.again = true;
+  } else if (!item.waiting && (item.timer == 0 || item.due > executor_.clock().now() + after)) {
+    start_timer(key, item, after);
   }
 }
 

@@ -21,6 +21,8 @@ class KeyedQueue {
   KeyedQueue& operator=(const KeyedQueue&) = delete;
 
   void add(const Key& key);
+  // At the latest after that time.
+  void add_later(const Key& key, Duration after);
   // Waits for a key. The worker ends its work with exactly one of done() and failed().
   Task<Result<Key>> next(CancelToken token);
   void done(const Key& key, std::optional<Duration> again_after);
@@ -34,6 +36,7 @@ class KeyedQueue {
     bool again = false;  // added while running
     Duration pause{0};
     Executor::TimerId timer = 0;
+    TimePoint due{};  // of the timer
   };
   void start_timer(const Key& key, Item& item, Duration after);
   void stop_timer(Item& item);

@@ -70,7 +70,11 @@ struct Runtime::Lane {
 
 Runtime::Runtime(registry::LocalRegistry& registry, std::vector<std::unique_ptr<Controller>> controllers,
                  registry::EventRecorder* events, RuntimeOptions options)
-    : registry_(registry), events_(events), options_(std::move(options)), source_(registry) {
+    : registry_(registry),
+      events_(events),
+      options_(std::move(options)),
+      source_(registry),
+      turns_(registry.executor()) {
   for (auto& controller : controllers) {
     const std::size_t index = lanes_.size();
     for (const Wake& wake : controller->wakes()) wakes_[wake.kind].emplace_back(index, wake);
@@ -142,7 +146,12 @@ void Runtime::notice(const store::Change& change) {
       for (const JsonPtr& side : {before, after}) {
         if (side == nullptr) continue;
         Key key = wake.key(*side);
-        if (!key.name.empty()) lanes_[lane]->queue.add(key);
+        if (key.name.empty()) continue;
+        if (wake.delay == Duration(0)) {
+          lanes_[lane]->queue.add(key);
+        } else {
+          lanes_[lane]->queue.add_later(key, wake.delay);
+        }
       }
     }
   }
@@ -155,28 +164,44 @@ void Runtime::notice(const store::Change& change) {
 void Runtime::wake_readers(const std::string& key, const Json* before, const Json* after) {
   const auto found = dependents_.find(key);
   if (found == dependents_.end()) return;
-  for (const Dependent& dependent : found->second) {
-    if (dependent.digest != nullptr && dependent.digest(before) == dependent.digest(after)) continue;
-    lanes_[dependent.lane]->queue.add(dependent.key);
+  // Every volume reads its nodes and the settings: each digest is taken once, not once per reader.
+  for (const auto& [digest, readers] : found->second) {
+    if (digest != nullptr && digest(before) == digest(after)) continue;
+    for (const Dependent& dependent : readers) lanes_[dependent.lane]->queue.add(dependent.key);
   }
 }
 
-void Runtime::remember_reads(Lane& lane, const Key& key, const Reads& reads) {
-  const auto known = lane.reads.find(key);
-  if (known != lane.reads.end() && known->second == reads.reads) return;
-  if (known != lane.reads.end()) {
-    for (const Reads::Read& read : known->second) {
-      const auto found = dependents_.find(read.key);
-      if (found == dependents_.end()) continue;
-      std::erase(found->second, Dependent{lane.index, key, read.digest});
-      if (found->second.empty()) dependents_.erase(found);
-    }
-    lane.reads.erase(known);
+void Runtime::forget_read(const Dependent& dependent, const Reads::Read& read) {
+  const auto found = dependents_.find(read.key);
+  if (found == dependents_.end()) return;
+  for (auto& [digest, readers] : found->second)
+    if (digest == read.digest) readers.erase(dependent);
+  std::erase_if(found->second, [](const auto& group) { return group.second.empty(); });
+  if (found->second.empty()) dependents_.erase(found);
+}
+
+void Runtime::note_read(const Dependent& dependent, const Reads::Read& read) {
+  auto& groups = dependents_[read.key];
+  for (auto& [digest, readers] : groups) {
+    if (digest != read.digest) continue;
+    readers.insert(dependent);
+    return;
   }
-  if (reads.reads.empty()) return;
+  groups.push_back({read.digest, {dependent}});
+}
+
+void Runtime::remember_reads(Lane& lane, const Key& key, const Reads& reads) {
+  std::vector<Reads::Read>& known = lane.reads[key];
+  const Dependent dependent{lane.index, key};
+  const auto has = [](const std::vector<Reads::Read>& all, const Reads::Read& one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  for (const Reads::Read& read : known)
+    if (!has(reads.reads, read)) forget_read(dependent, read);
   for (const Reads::Read& read : reads.reads)
-    dependents_[read.key].push_back(Dependent{lane.index, key, read.digest});
-  lane.reads.emplace(key, reads.reads);
+    if (!has(known, read)) note_read(dependent, read);
+  known = reads.reads;
+  if (known.empty()) lane.reads.erase(key);
 }
 
 View::Moment Runtime::moment() const {
@@ -189,7 +214,7 @@ Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken t
     CO_TRY(const Key key, co_await lane.queue.next(token));
     const TimePoint start = registry_.executor().clock().now();
     ++lane.under_way;
-    const auto done = co_await look_at(lane, key, term);
+    const auto done = co_await look_at(lane, key, term, token);
     --lane.under_way;
     const Duration took = registry_.executor().clock().now() - start;
     lane.stats.busy += took;
@@ -205,37 +230,81 @@ Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken t
   }
 }
 
-Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term) {
-  ++lane.stats.reconciles;
-  const View view(source_, decoder_, moment(), {key, &lane.family});
-  Plan plan = lane.controller->reconcile(view, key);
-  remember_reads(lane, key, view.reads());
-  const std::size_t count = plan.writes.size();
-  if (count > 0) {
-    registry::WriteOptions options;
-    options.field_manager = options_.field_manager;
-    options.field_validation = registry::FieldValidation::ignore;
-    if (!MOOR_PLANT("control-term-not-guarded")) plan.guards.push_back(std::move(term));
-    const auto written =
-        co_await registry_.transact(std::move(plan.writes), std::move(plan.guards), std::move(options));
-    if (!written) {
-      const bool conflict = written.is(Errc::conflict) || written.is(Errc::not_found);
-      ++(conflict ? lane.stats.conflicts : lane.stats.errors);
-      if (conflict) co_return make_error(Errc::conflict, written.error().error.message);
-      log_warn("a plan could not be written and will be made again", {{"controller", lane.controller->name()},
-                                                                      {"namespace", key.space},
-                                                                      {"name", key.name},
-                                                                      {"reason", written.error().error}});
-      co_return written.error().error;
-    }
-    ++lane.stats.commits;
-    lane.stats.writes += count;
-    for (const std::string& reason : plan.reasons)
-      log_debug(reason, {{"controller", lane.controller->name()}, {"name", key.name}});
-    for (registry::EventNote& note : plan.events)
-      if (events_ != nullptr) events_->record(std::move(note));
+namespace {
+
+std::vector<std::string> written_keys(const Plan& plan) {
+  std::vector<std::string> keys;
+  for (const registry::Mutation& write : plan.writes) {
+    const bool named = !write.what.name.empty();
+    keys.push_back(registry::key_of(*write.what.kind, write.what.space,
+                                    named ? write.what.name : registry::metadata_text(write.object, "name")));
   }
-  lane.queue.done(key, plan.again_after);
+  return keys;
+}
+
+}  // namespace
+
+struct Runtime::Turn {
+  explicit Turn(WriteTurns& turns_) : turns(turns_) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() { turns.give_back(keys); }
+
+  WriteTurns& turns;
+  std::vector<std::string> keys;  // taken
+  Plan plan;
+};
+
+Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token) {
+  std::string called;  // the object that we waited for
+  while (true) {
+    ++lane.stats.reconciles;
+    const View view(source_, decoder_, moment(), {key, &lane.family});
+    turn->plan = lane.controller->reconcile(view, key);
+    remember_reads(lane, key, view.reads());
+    std::vector<std::string> keys = written_keys(turn->plan);
+    const std::string* busy = turns_.take(keys);
+    if (busy == nullptr) turn->keys = keys;
+    // Nothing when it is taken, by us or by whoever was faster.
+    if (!called.empty()) turns_.pass(called);
+    if (busy == nullptr) co_return Result<void>();
+    called = *busy;
+    CO_TRY_VOID(co_await turns_.wait(called, token));
+  }
+}
+
+Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term, CancelToken token) {
+  Turn turn(turns_);
+  CO_TRY_VOID(co_await plan_in_turn(lane, key, &turn, std::move(token)));
+  if (!turn.plan.writes.empty()) CO_TRY_VOID(co_await write(lane, key, &turn.plan, std::move(term)));
+  lane.queue.done(key, turn.plan.again_after);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Runtime::write(Lane& lane, Key key, Plan* plan, registry::Guard term) {
+  const std::size_t count = plan->writes.size();
+  registry::WriteOptions options;
+  options.field_manager = options_.field_manager;
+  options.field_validation = registry::FieldValidation::ignore;
+  if (!MOOR_PLANT("control-term-not-guarded")) plan->guards.push_back(std::move(term));
+  const auto written =
+      co_await registry_.transact(std::move(plan->writes), std::move(plan->guards), std::move(options));
+  if (!written) {
+    const bool conflict = written.is(Errc::conflict) || written.is(Errc::not_found);
+    ++(conflict ? lane.stats.conflicts : lane.stats.errors);
+    if (conflict) co_return make_error(Errc::conflict, written.error().error.message);
+    log_warn("a plan could not be written and will be made again", {{"controller", lane.controller->name()},
+                                                                    {"namespace", key.space},
+                                                                    {"name", key.name},
+                                                                    {"reason", written.error().error}});
+    co_return written.error().error;
+  }
+  ++lane.stats.commits;
+  lane.stats.writes += count;
+  for (const std::string& reason : plan->reasons)
+    log_debug(reason, {{"controller", lane.controller->name()}, {"name", key.name}});
+  for (registry::EventNote& note : plan->events)
+    if (events_ != nullptr) events_->record(std::move(note));
   co_return Result<void>();
 }
 

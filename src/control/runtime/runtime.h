@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "control/runtime/controller.h"
 #include "control/runtime/keyed_queue.h"
 #include "control/runtime/leader.h"
+#include "control/runtime/write_turns.h"
 #include "registry/events.h"
 #include "registry/local_registry.h"
 
@@ -58,17 +60,21 @@ class Runtime final : public Duty {
   struct Dependent {
     std::size_t lane = 0;
     Key key;
-    Digest digest = nullptr;
-    bool operator==(const Dependent&) const = default;
+    auto operator<=>(const Dependent&) const = default;
   };
 
   Task<Result<void>> listen(CancelToken token);
   Task<Result<void>> work(Lane& lane, registry::Guard term, CancelToken token);
-  // True: nothing is left to do now; false: look again.
-  Task<Result<void>> look_at(Lane& lane, Key key, registry::Guard term);
+  Task<Result<void>> look_at(Lane& lane, Key key, registry::Guard term, CancelToken token);
+  // A plan for the key, and the objects that it writes taken.
+  struct Turn;
+  Task<Result<void>> plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token);
+  Task<Result<void>> write(Lane& lane, Key key, Plan* plan, registry::Guard term);
   void notice(const store::Change& change);
   void wake_readers(const std::string& key, const Json* before, const Json* after);
   void remember_reads(Lane& lane, const Key& key, const Reads& reads);
+  void note_read(const Dependent& dependent, const Reads::Read& read);
+  void forget_read(const Dependent& dependent, const Reads::Read& read);
   View::Moment moment() const;
 
   registry::LocalRegistry& registry_;
@@ -76,9 +82,11 @@ class Runtime final : public Duty {
   RuntimeOptions options_;
   RegistrySource source_;
   Decoder decoder_;
+  WriteTurns turns_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const model::KindInfo*, std::vector<std::pair<std::size_t, Wake>>> wakes_;
-  std::unordered_map<std::string, std::vector<Dependent>> dependents_;  // by what was read
+  // By what was read, and by what of it counts.
+  std::unordered_map<std::string, std::vector<std::pair<Digest, std::set<Dependent>>>> dependents_;
   std::map<std::string, TimePoint> heartbeats_;
 };
 

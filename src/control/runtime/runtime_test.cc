@@ -47,6 +47,31 @@ class Copier final : public Controller {
   Digest digest_;
 };
 
+// Each of its keys adds one to the Lease "count", once: a busy object that all of them write.
+class Adder final : public Controller {
+ public:
+  std::string_view name() const override { return "adder"; }
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<Lease>(), [](const Json& object) {
+               const Key key = key_by_name(object);
+               return key.name.starts_with("add") ? key : Key{};
+             }}};
+  }
+  Plan reconcile(const View& view, const Key& key) const override {
+    Plan plan;
+    const auto mine = view.find<Lease>(key.space, key.name);
+    const auto count = view.find<Lease>(key.space, "count", [](const Json*) -> std::uint64_t { return 0; });
+    if (!mine || !count || mine->spec.holder_identity.has_value()) return plan;
+    Lease next = *mine;
+    next.spec.holder_identity = "counted";
+    plan.update(mine, next);
+    Lease sum = *count;
+    sum.spec.lease_transitions = sum.spec.lease_transitions.value_or(0) + 1;
+    plan.update(count, sum);
+    return plan;
+  }
+};
+
 class Runtimes : public testing::Test {
  protected:
   Runtimes() {
@@ -59,9 +84,10 @@ class Runtimes : public testing::Test {
     base_.cancel();
     EXPECT_TRUE(block_on(executor_, base_.join()).ok());
   }
-  void start(Digest digest = nullptr) {
+  void start(Digest digest = nullptr) { start(std::make_unique<Copier>(looks_, digest)); }
+  void start(std::unique_ptr<Controller> controller) {
     std::vector<std::unique_ptr<Controller>> controllers;
-    controllers.push_back(std::make_unique<Copier>(looks_, digest));
+    controllers.push_back(std::move(controller));
     runtime_ = std::make_unique<Runtime>(registry_, std::move(controllers));
     election_ = std::make_unique<LeaderElection>(registry_, *runtime_, LeaderOptions{.identity = "one"});
     group_ = std::make_unique<TaskGroup>(executor_);
@@ -134,6 +160,16 @@ TEST_F(Runtimes, AChangeOutsideTheDigestWakesNobody) {
   EXPECT_THAT(looks_, IsEmpty());
   put("source", R"({"holderIdentity":"y","leaseDurationSeconds":9})");
   EXPECT_EQ(holder("copy-1"), "y");
+}
+
+TEST_F(Runtimes, PlansForOneBusyObjectComeOneAfterTheOtherAndNoneIsLost) {
+  put("count", "{}");
+  for (int i = 0; i < 40; ++i) put(fmt::format("add-{}", i), "{}");
+  start(std::make_unique<Adder>());
+  const JsonPtr count = registry_.find(kind_of<Lease>(), "default", "count");
+  EXPECT_EQ(count->find("spec")->get_int64("leaseTransitions"), 40);
+  EXPECT_EQ(runtime_->stats(0).commits, 40u);
+  EXPECT_EQ(runtime_->stats(0).conflicts, 0u);
 }
 
 TEST_F(Runtimes, FiguresAreKeptPerController) {

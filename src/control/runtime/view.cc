@@ -36,8 +36,9 @@ Json without_managed_fields(const Json& object) {
 
 void Decoder::put(const JsonPtr& json, std::shared_ptr<const void> value) {
   if (slots_.size() >= sweep_at_) {
-    std::erase_if(slots_, [](const auto& slot) { return slot.second.keep.use_count() == 1; });
-    sweep_at_ = std::max<std::size_t>(1024, slots_.size() * 2);
+    for (auto slot = slots_.begin(); slot != slots_.end();)
+      slot = std::exchange(slot->second.used, false) ? std::next(slot) : slots_.erase(slot);
+    sweep_at_ = std::max(kFewest, slots_.size() * 2);
   }
   slots_[json.get()] = Slot{json, std::move(value)};
 }

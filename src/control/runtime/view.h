@@ -51,14 +51,17 @@ Json name_and_version(const Json& object);
 Json without_managed_fields(const Json& object);
 
 // Typed objects by the Json they were decoded from: an object that has not changed is not decoded again.
-// Bounded by what the cache holds: entries whose Json nobody else keeps are dropped.
+// Bounded by what is in use: what was not asked for again since the last sweep is dropped.
 class Decoder {
  public:
   // Null when the object does not fit its kind, which validation does not let happen.
   template <class T>
   std::shared_ptr<const T> get(const JsonPtr& json) {
     const auto found = slots_.find(json.get());
-    if (found != slots_.end()) return std::static_pointer_cast<const T>(found->second.value);
+    if (found != slots_.end()) {
+      found->second.used = true;
+      return std::static_pointer_cast<const T>(found->second.value);
+    }
     auto decoded = decode_parts<T>(*json);
     if (!decoded) {
       complain(*json, decoded.error());
@@ -71,9 +74,11 @@ class Decoder {
   std::size_t size() const { return slots_.size(); }
 
  private:
+  static constexpr std::size_t kFewest = 1024;
   struct Slot {
     JsonPtr keep;  // so that its address stays its own
     std::shared_ptr<const void> value;
+    bool used = false;  // again, since the last sweep
   };
   // The typed form without managedFields, which are half of an object and nobody's business here.
   template <class T>
@@ -98,7 +103,7 @@ class Decoder {
   static void complain(const Json& json, const Error& error);
 
   std::unordered_map<const Json*, Slot> slots_;  // looked up, never iterated in an order that matters
-  std::size_t sweep_at_ = 1024;
+  std::size_t sweep_at_ = kFewest;
 };
 
 // A part of an object that a reader cares about, as a number; null stands for an absent object. A change

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "attach/grant.h"
 #include "model/coordination/lease.h"
 #include "model/core/node.h"
 #include "model/longhorn/setting.h"
@@ -35,10 +36,13 @@ registry::Answer<void> Witness::validate(const registry::AdmissionRequest& reque
     const auto after = model::decode<mr::Grant>(object);
     EXPECT_GE(after->spec.epoch, before->spec.epoch) << "S2";
     if (before->spec.active && after->spec.active != before->spec.active) {
-      EXPECT_FALSE(after->spec.proofs.empty()) << "S12";
-      if (!after->spec.proofs.empty()) {
-        EXPECT_EQ(after->spec.proofs.back().holder, *before->spec.active) << "S12";
-      }
+      // The other side of a move takes over by its epoch; else whoever goes is proven to have gone.
+      const bool moved = after->spec.active && after->spec.active->engine != before->spec.active->engine &&
+                         after->spec.active->epoch > before->spec.active->epoch;
+      const bool undone = after->spec.active && before->spec.standby && !after->spec.standby &&
+                          after->spec.active->engine == before->spec.active->engine &&
+                          after->spec.active->node == before->spec.active->node;
+      EXPECT_TRUE(moved || undone || attach::has_proof(after->spec, *before->spec.active)) << "S12";
     }
     return {};
   }
@@ -46,7 +50,10 @@ registry::Answer<void> Witness::validate(const registry::AdmissionRequest& reque
   const auto after = model::decode<lh::Volume>(object);
   const std::string& from = before->spec.node_id;
   const std::string& to = after->spec.node_id;
-  EXPECT_TRUE(from == to || from.empty() || to.empty()) << "S9: " << from << " to " << to;
+  const bool confirmed = before->spec.migration_node_id == to && before->status.move &&
+                         (before->status.move->phase == lh::MovePhase::ready ||
+                          before->status.move->phase == lh::MovePhase::activated);
+  EXPECT_TRUE(from == to || from.empty() || to.empty() || confirmed) << "S9: " << from << " to " << to;
   if (before->status.current_node_id != after->status.current_node_id) {
     using State = lh::VolumeState;
     const State state = after->status.state;
@@ -216,6 +223,13 @@ std::string Stage::state_of(const std::string& volume) {
                      to_string(status.robustness));
 }
 
+std::string Stage::move_of(const std::string& volume) {
+  const auto found = get<lh::Volume>(volume);
+  if (!found || !found->status.move) return "-";
+  const lh::MoveStatus& move = *found->status.move;
+  return fmt::format("{} {} {}", to_string(move.phase), move.source_node_id, move.destination_node_id);
+}
+
 bool Stage::is_satisfied(const std::string& volume, const std::string& ticket) {
   const auto book = get<lh::VolumeAttachment>(volume);
   if (!book) return false;
@@ -314,12 +328,18 @@ bool ImaginedAgent::tell(const Object<lh::Engine>& engine, lh::InstanceState sta
   next.status.current_state = state;
   next.status.epoch = epoch;
   next.status.endpoint = state == lh::InstanceState::running ? "/dev/mooring/x" : "";
+  const auto process = stage_.reality.engines.find(here(engine->metadata.name));
+  const bool runs = process != stage_.reality.engines.end();
+  next.status.standby = runs && process->second.standby;
+  next.status.holding = runs && !next.status.standby ? engine->spec.hold_epoch : 0;
+  next.status.ip = runs ? node_ : "";
+  next.status.port = runs ? process->second.port : 0;
   next.status.conditions.clear();
   if (!why.empty())
     next.status.conditions.push_back({"Failed", model::ConditionStatus::yes, "", "", "CannotServe", why});
   next.status.replica_mode_map.clear();
   const auto grant = stage_.get<mr::Grant>(engine->spec.volume_name);
-  if (grant && state == lh::InstanceState::running)
+  if (grant && state == lh::InstanceState::running && !next.status.standby)
     for (const auto& [name, mode] : grant->spec.members)
       next.status.replica_mode_map[name] = mode == mr::MemberMode::rw   ? lh::ReplicaMode::rw
                                            : mode == mr::MemberMode::wo ? lh::ReplicaMode::wo
@@ -328,8 +348,9 @@ bool ImaginedAgent::tell(const Object<lh::Engine>& engine, lh::InstanceState sta
 }
 
 bool ImaginedAgent::start_engine(const Object<lh::Engine>& engine, const Object<mr::Grant>& grant) {
-  const std::int64_t epoch = grant->spec.active->epoch;
   const std::string& name = engine->metadata.name;
+  const bool standby = !grant->spec.active || grant->spec.active->engine != name;
+  const std::int64_t epoch = standby ? grant->spec.standby->epoch : grant->spec.active->epoch;
   epochs_[name] = epoch;  // recorded before the start: at most once
   failures_.erase(name);
   ++stage_.reality.starts[fmt::format("{}/{}", name, epoch)];
@@ -337,8 +358,9 @@ bool ImaginedAgent::start_engine(const Object<lh::Engine>& engine, const Object<
     failures_[name] = "the program cannot be executed";
     return true;
   }
-  stage_.reality.engines[here(name)] = {node_, epoch, 0};
-  watch_members(engine, grant);
+  const std::int32_t port = engine->spec.peer_listen ? stage_.reality.next_port++ : 0;
+  stage_.reality.engines[here(name)] = {node_, epoch, port, standby, false};
+  if (!standby) watch_members(engine, grant);
   return true;
 }
 
@@ -371,25 +393,66 @@ bool ImaginedAgent::watch_members(const Object<lh::Engine>& engine, const Object
   return stage_.update(grant, next, "", {node_, {}, node_});
 }
 
+// What the Grant says of a running engine by now; the ways of 0300.
+bool ImaginedAgent::follow_grant(const Object<lh::Engine>& engine, const Object<mr::Grant>& grant) {
+  const std::string& name = engine->metadata.name;
+  const auto mine = [&](const std::optional<mr::GrantHolder>& holder) {
+    return holder && holder->engine == name && holder->node == node_ && holder->incarnation == incarnation;
+  };
+  Reality::Process& process = stage_.reality.engines.at(here(name));
+  if (process.standby && mine(grant->spec.standby)) {
+    const std::int64_t epoch = grant->spec.standby->epoch;
+    if (epoch != process.epoch) {  // its source was started again
+      ++stage_.reality.starts[fmt::format("{}/{}", name, epoch)];
+      epochs_[name] = process.epoch = epoch;
+      return true;
+    }
+    if (engine->spec.ready_epoch != epoch || !(process.wants || engine->spec.activate_requested))
+      return false;
+    mr::Grant next = *grant;
+    next.spec.active = next.spec.standby;
+    next.spec.standby.reset();
+    return stage_.update(grant, next, "", {node_, {}, node_});
+  }
+  if (mine(grant->spec.active)) {
+    const std::int64_t epoch = grant->spec.active->epoch;
+    if (!process.standby && process.epoch == epoch) return watch_members(engine, grant);
+    // It becomes active, or takes the volume back: the start rule either way.
+    if (process.epoch != epoch) ++stage_.reality.starts[fmt::format("{}/{}", name, epoch)];
+    process.standby = process.wants = false;
+    epochs_[name] = process.epoch = epoch;
+    watch_members(engine, grant);
+    return true;
+  }
+  if (!process.standby && engine->spec.hold_epoch > 0) return false;
+  // Superseded, or a standby that never will be active.
+  failures_[name] = "superseded";
+  stage_.reality.engines.erase(here(name));
+  return true;
+}
+
 bool ImaginedAgent::step_engine(const Object<lh::Engine>& engine) {
   const std::string& name = engine->metadata.name;
   auto& processes = stage_.reality.engines;
   const bool wanted =
       engine->spec.desire_state == lh::InstanceState::running && !engine->metadata.is_being_deleted();
   const auto grant = stage_.get<mr::Grant>(engine->spec.volume_name);
-  const bool mine = grant && grant->spec.active && grant->spec.active->engine == name &&
-                    grant->spec.active->node == node_ && grant->spec.active->incarnation == incarnation;
-  const std::int64_t granted = mine ? grant->spec.active->epoch : 0;
+  std::int64_t granted = 0;
+  if (grant)
+    for (const auto& holder : {grant->spec.standby, grant->spec.active})
+      if (holder && holder->engine == name && holder->node == node_ && holder->incarnation == incarnation)
+        granted = holder->epoch;
   if (!wanted) {
     processes.erase(here(name));
+    epochs_[name] = std::max(epochs_[name], engine->spec.epoch);  // used up without a start
     if (engine->metadata.is_being_deleted()) return let_go(engine);
     return tell(engine, lh::InstanceState::stopped, epochs_[name]);
   }
-  if (mine && granted > epochs_[name]) return start_engine(engine, grant);
+  if (!processes.contains(here(name)) && granted > epochs_[name]) return start_engine(engine, grant);
   if (!processes.contains(here(name)))
     return tell(engine, lh::InstanceState::error, epochs_[name],
                 failures_.contains(name) ? failures_[name] : "killed by signal 9");
-  if (mine && watch_members(engine, grant)) return true;
+  if (grant && follow_grant(engine, grant)) return true;
   return tell(engine, lh::InstanceState::running, epochs_[name]);
 }
 

@@ -27,7 +27,9 @@ struct Reality {
   struct Process {
     std::string node;
     std::int64_t epoch = 0;  // engines
-    std::int32_t port = 0;   // replicas
+    std::int32_t port = 0;   // replicas, and engines that a standby may follow
+    bool standby = false;    // engines: it does not write
+    bool wants = false;      // a standby whose client writes
   };
   std::map<std::string, Process> engines;   // by name@node
   std::map<std::string, Process> replicas;  // by name
@@ -63,6 +65,8 @@ class ImaginedAgent {
  private:
   bool step_replica(const Object<lh::Replica>& replica);
   bool step_engine(const Object<lh::Engine>& engine);
+  // A running engine and what the Grant says of it by now: answers whether something was done.
+  bool follow_grant(const Object<lh::Engine>& engine, const Object<mr::Grant>& grant);
   bool start_engine(const Object<lh::Engine>& engine, const Object<mr::Grant>& grant);
   bool watch_members(const Object<lh::Engine>& engine, const Object<mr::Grant>& grant);
   bool tell(const Object<lh::Engine>& engine, lh::InstanceState state, std::int64_t epoch,
@@ -146,8 +150,19 @@ class Stage {
   // Kills a process behind everybody's back.
   void kill_engine(const std::string& volume) {
     std::erase_if(reality.engines,
-                  [&](const auto& one) { return one.first.starts_with(engine_name(volume) + "@"); });
+                  [&](const auto& one) { return one.first.starts_with(engine_name(volume)); });
   }
+  void kill_engine_on(const std::string& node) {
+    std::erase_if(reality.engines, [&](const auto& one) { return one.first.ends_with("@" + node); });
+  }
+  // The client of the standby on that node writes.
+  void write_on(const std::string& node) {
+    for (auto& [name, process] : reality.engines)
+      if (process.node == node) process.wants = true;
+    if (!hold) settle();
+  }
+  // "ready node-1 node-2", or "-".
+  std::string move_of(const std::string& volume);
   void kill_replica(const std::string& replica) { reality.replicas.erase(replica); }
 
   Reality reality;
