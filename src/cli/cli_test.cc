@@ -255,6 +255,27 @@ TEST_F(Moor, AttachRefusesWhatCouldOnlyWaitForEver) {
   EXPECT_TRUE(ticket("v1", "moor-node-7").is_null());
 }
 
+TEST_F(Moor, MigrateRefusesWhatIsNoMoveAndSaysWhatToDo) {
+  make_volume("v1");
+  make_book("v1");
+  make_node("node-1");
+  make_node("node-2");
+  EXPECT_EQ(moor("migrate v1"), 2);
+  EXPECT_THAT(err_, HasSubstr("--to"));
+  EXPECT_EQ(moor("migrate v1 --confirm --rollback"), 2);
+  EXPECT_EQ(moor("migrate v1 --confirm"), 5);
+  EXPECT_THAT(err_, AllOf(HasSubstr("not moving"), HasSubstr("moor migrate v1 --to NODE")));
+  EXPECT_EQ(moor("migrate v1 --to node-2"), 5);
+  EXPECT_THAT(err_,
+              AllOf(HasSubstr("only an attached volume moves"), HasSubstr("moor attach v1 --node node-2")));
+  set_status("volumes.longhorn.io", "v1", R"({"state":"attached","currentNodeID":"node-1"})");
+  EXPECT_EQ(moor("migrate v1 --to node-1"), 5);
+  EXPECT_THAT(err_, HasSubstr("on node-1 already"));
+  EXPECT_EQ(moor("migrate v1 --to node-2"), 5);
+  EXPECT_THAT(err_, AllOf(HasSubstr("not migratable"), HasSubstr("--migratable")));
+  EXPECT_TRUE(ticket("v1", "moor-node-2").is_null());
+}
+
 TEST_F(Moor, AttachWithoutABookSaysWhoShouldHaveMadeIt) {
   make_volume("v1");
   make_node("node-1");
@@ -271,7 +292,9 @@ TEST_F(Moor, WaitingEndsWhenTheTicketIsSatisfied) {
   set_status("volumes.longhorn.io", "v1",
              R"({"state":"attached","robustness":"healthy","currentNodeID":"node-1"})");
   ASSERT_TRUE(
-      create(at("engines.longhorn.io"), R"({"metadata":{"name":"v1-e"},"spec":{"volumeName":"v1"}})").ok());
+      create(at("engines.longhorn.io"),
+             R"({"metadata":{"name":"v1-e","labels":{"longhornvolume":"v1"}},"spec":{"volumeName":"v1"}})")
+          .ok());
   set_status(
       "engines.longhorn.io", "v1-e",
       R"({"currentState":"running","endpoint":"/dev/mooring/v1","nbdURI":"nbd+unix:///v1?socket=/s"})");

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "cli/inventory.h"
+#include "cli/migrate.h"
 #include "cli/sim_command.h"
 #include "cli/tickets.h"
 #include "cli/volume_commands.h"
@@ -160,6 +161,32 @@ void add_detach(CommandLine& line) {
   });
 }
 
+void add_migrate(CommandLine& line) {
+  struct Wanted {
+    Migrate migrate;
+    Waiting waiting;
+  };
+  const auto wanted = std::make_shared<Wanted>();
+  CLI::App& migrate =
+      add(line.app, "migrate", "Move a volume that is in use to another node, and end the move",
+          "  moor migrate v1 --to node-2 --wait          a second engine is ready there\n"
+          "  moor migrate v1 --activate --wait           it takes over (its first write does so too)\n"
+          "  moor migrate v1 --confirm --wait            the volume stays there\n"
+          "  moor migrate v1 --rollback --wait           the volume stays where it was\n"
+          "  moor migrate v1 --to node-2 --confirm --wait\n");
+  migrate.add_option("VOLUME", wanted->migrate.volume, "The volume: attached, and migratable")->required();
+  migrate.add_option("--to", wanted->migrate.to, "The node that it shall go to");
+  migrate.add_flag("--activate", wanted->migrate.activate, "Let the destination take over now");
+  migrate.add_flag("--confirm", wanted->migrate.confirm, "End the move on its destination");
+  migrate.add_flag("--rollback", wanted->migrate.roll_back, "End the move where it began");
+  wanted->waiting.add_to(migrate, "that is so");
+  migrate.callback([wanted, &line] {
+    line.command = [wanted](Context& context) {
+      return with_waiting(context, wanted->migrate, wanted->waiting, migrate_volume);
+    };
+  });
+}
+
 void add_lists(CommandLine& line) {
   add_named(
       add(line.app, "tickets", "Who wants which volume where", "  moor tickets\n  moor tickets v1 -o wide\n"),
@@ -228,6 +255,7 @@ CommandLine::CommandLine() : app("Volumes, where they are attached, and why not.
   add_volume(*this);
   add_attach(*this);
   add_detach(*this);
+  add_migrate(*this);
   add_lists(*this);
   add_why(*this);
   add_sim(app, *this);

@@ -19,8 +19,7 @@ class Follower {
         volume_(context.executor, context.registry, resource<lh::Volume>(context), named(options_.volume)),
         attachment_(context.executor, context.registry, resource<lh::VolumeAttachment>(context),
                     named(options_.volume)),
-        engine_(context.executor, context.registry, resource<lh::Engine>(context),
-                named(options_.volume + "-e")),
+        engine_(context.executor, context.registry, resource<lh::Engine>(context), labelled(options_.volume)),
         done_(context.executor) {
     for (registry::Informer* informer : {&volume_, &attachment_, &engine_})
       informer->listen([this](const registry::Informer::Event&) { look_soon(); });
@@ -45,6 +44,12 @@ class Follower {
     registry::InformerOptions options;
     if (auto fields = registry::FieldSelector::parse("metadata.name=" + name))
       options.fields = std::move(*fields);
+    return options;
+  }
+
+  static registry::InformerOptions labelled(const std::string& volume) {
+    registry::InformerOptions options;
+    options.labels = of_volume(volume).labels;
     return options;
   }
 
@@ -88,8 +93,13 @@ class Follower {
 
   void look() {
     if (finished_ || !volume_.is_synced() || !attachment_.is_synced() || !engine_.is_synced()) return;
+    std::vector<lh::Engine> engines;
+    engine_.for_each([&](const registry::Informer::Object& object) {
+      if (auto decoded = model::decode<lh::Engine>(*object)) engines.push_back(std::move(*decoded));
+      return true;
+    });
     VolumeSight sight{only<lh::Volume>(volume_), only<lh::VolumeAttachment>(attachment_),
-                      only<lh::Engine>(engine_)};
+                      choose_engine(std::move(engines))};
     tell(sight);
     if (auto verdict = options_.verdict(sight)) done_.set(std::move(*verdict));
   }
@@ -140,6 +150,9 @@ std::string state_sentence(const lh::Volume& volume) {
   if (status.state == lh::VolumeState::attached) {
     text += fmt::format(" to {}", status.current_node_id);
     if (status.robustness != lh::Robustness::none) text += fmt::format(", {}", to_string(status.robustness));
+    if (status.move && !status.move->destination_node_id.empty())
+      text += fmt::format(", moves from {} to {} ({})", status.move->source_node_id,
+                          status.move->destination_node_id, to_string(status.move->phase));
   } else if (status.state == lh::VolumeState::attaching && !volume.spec.node_id.empty()) {
     text += fmt::format(" to {}", volume.spec.node_id);
   } else if (status.state == lh::VolumeState::detaching && !status.current_node_id.empty()) {

@@ -97,6 +97,20 @@ Task<Outcome<std::optional<Json>>> find_object(Context& context, registry::Resou
   co_return found.error();
 }
 
+std::optional<model::longhorn::Engine> choose_engine(std::vector<model::longhorn::Engine> engines) {
+  std::optional<model::longhorn::Engine> best;
+  for (model::longhorn::Engine& engine : engines)
+    if (!best || (engine.spec.active && !best->spec.active)) best = std::move(engine);
+  return best;
+}
+
+Task<Outcome<std::optional<model::longhorn::Engine>>> engine_in_use(Context& context, std::string volume) {
+  CO_TRY(auto pairs, co_await list_typed<model::longhorn::Engine>(context, of_volume(volume)));
+  std::vector<model::longhorn::Engine> engines;
+  for (auto& pair : pairs) engines.push_back(std::move(pair.object));
+  co_return choose_engine(std::move(engines));
+}
+
 std::string age(const Context& context, const std::optional<model::Time>& since) {
   return since ? model::human_duration(context.now() - *since) : std::string();
 }

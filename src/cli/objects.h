@@ -79,6 +79,11 @@ std::vector<Json> jsons_of(const std::vector<Pair<T>>& pairs) {
   return items;
 }
 
+// The engine that serves the volume, whichever of its two slots it is in; absent: none.
+Task<Outcome<std::optional<model::longhorn::Engine>>> engine_in_use(Context& context, std::string volume);
+// Of several, the one in use: during a move the standby is not.
+std::optional<model::longhorn::Engine> choose_engine(std::vector<model::longhorn::Engine> engines);
+
 // "3m2s" since then; "" when the time is not known.
 std::string age(const Context& context, const std::optional<model::Time>& since);
 

@@ -1,6 +1,7 @@
 #include "cli/sim_command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <fstream>
@@ -19,6 +20,7 @@ struct SimWords {
   std::uint64_t seed = 0;
   std::string seeds;
   double hours = 0;
+  double io_pause = 0;
   std::uint32_t nodes = 0;
   std::uint32_t volumes = 0;
   int servers = -1;
@@ -33,6 +35,9 @@ struct SimWords {
   bool sweep = false;
   std::uint64_t stride = 1;
   std::uint64_t points = 0;
+  std::uint64_t from_point = 0;
+  bool pairs = false;
+  bool moves = false;
   std::string log_level = "off";
 };
 
@@ -57,6 +62,10 @@ sim::RunOptions options_of(const SimWords& words) {
   options.world.shared_store = words.servers > 0;
   if (words.servers > 0) options.world.servers = static_cast<std::uint32_t>(words.servers);
   options.world.swarm = !words.no_swarm;
+  if (words.io_pause > 0)
+    options.world.io_pause =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(words.io_pause));
+  options.world.moves = words.moves;
   if (words.hours > 0)
     options.world.faults =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::ratio<3600>>(words.hours));
@@ -82,17 +91,18 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
   return outcome.violation ? 1 : 0;
 }
 
+Result<sim::Scenario> read_scenario(const std::string& file) {
+  std::ifstream stream(file);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) return make_error(Errc::not_found, fmt::format("cannot read {}", file));
+  return sim::parse_scenario(text, file);
+}
+
 // One after the other; the last line has the counts of all.
 int run_scenarios(const SimWords& words, const Streams& streams) {
   sim::RunResult result;
   for (const std::string& file : words.scenarios) {
-    std::ifstream stream(file);
-    const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    if (!stream) {
-      streams.err(fmt::format("moor sim: cannot read {}\n", file));
-      return static_cast<int>(ExitCode::usage);
-    }
-    const auto scenario = sim::parse_scenario(text, file);
+    const auto scenario = read_scenario(file);
     if (!scenario) {
       streams.err(fmt::format("moor sim: {}\n", scenario.error().message));
       return static_cast<int>(ExitCode::usage);
@@ -118,21 +128,76 @@ int run_scenarios(const SimWords& words, const Streams& streams) {
   return result.failures == 0 ? 0 : 1;
 }
 
-int run_sweep(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
-  sim::SweepOptions sweep;
-  sweep.world = sim::options_of(options, words.seed);
-  if (words.hours > 0) sweep.world.faults = options.world.faults;
-  sweep.stride = std::max<std::uint64_t>(1, words.stride);
-  sweep.most = words.points;
-  const sim::SweepResult result = sim::sweep(sweep, [&](const sim::SweepRun& run) {
-    if (!run.failure.empty()) streams.err(fmt::format("seed {}: {}\n", words.seed, sim::describe(run)));
-  });
-  if (!result.baseline.empty())
-    streams.err(
-        fmt::format("seed {} fails without any crash of the sweep: {}\n", words.seed, result.baseline));
-  streams.out(fmt::format("seed {}: {} crash points, {} runs, {} failures\n", words.seed, result.points,
-                          result.runs, result.failed.size()));
-  return result.failed.empty() && result.baseline.empty() ? 0 : 1;
+std::string failure_of(const sim::Outcome& outcome) {
+  if (!outcome.violation) return {};
+  return fmt::format("step {}: {} is violated: {}", outcome.violation->step, outcome.violation->rule,
+                     outcome.violation->message);
+}
+
+// Only what follows a crash is of interest, and a child must not leave it in a buffer.
+void tell_child(const std::string& line) {
+  if (sim::is_swept_child()) (void)!::write(1, (line + "\n").data(), line.size() + 1);
+}
+
+sim::Play play_of(const sim::RunOptions& options, const SimWords& words, std::uint64_t seed,
+                  const std::optional<sim::Scenario>& scenario) {
+  if (scenario)
+    return [scenario, seed, trace = words.trace](const std::function<void(sim::World&)>& prepare) {
+      sim::ScenarioOptions one;
+      one.seed = seed;
+      one.prepare = prepare;
+      if (trace) one.on_trace = tell_child;
+      return sim::run_scenario(*scenario, one).failure.value_or("");
+    };
+  sim::WorldOptions world = sim::options_of(options, seed);
+  if (words.hours > 0) world.faults = options.world.faults;
+  if (words.trace) world.on_trace = tell_child;
+  return [world](const std::function<void(sim::World&)>& prepare) {
+    sim::World one(world);
+    prepare(one);
+    return failure_of(one.run());
+  };
+}
+
+// One sweep for every seed and, if there are any, every scenario.
+int run_sweeps(const sim::RunOptions& options, const SimWords& words, std::uint64_t first, std::uint64_t last,
+               const Streams& streams) {
+  std::vector<std::optional<sim::Scenario>> stories;
+  for (const std::string& file : words.scenarios) {
+    auto scenario = read_scenario(file);
+    if (!scenario) {
+      streams.err(fmt::format("moor sim: {}\n", scenario.error().message));
+      return static_cast<int>(ExitCode::usage);
+    }
+    stories.emplace_back(*std::move(scenario));
+  }
+  if (stories.empty()) stories.emplace_back();
+  sim::SweepResult all;
+  std::uint64_t failures = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    for (const auto& story : stories) {
+      const std::string name =
+          story ? fmt::format("{} --seed {}", story->file, seed) : fmt::format("seed {}", seed);
+      sim::SweepOptions sweep{play_of(options, words, seed, story),
+                              seed,
+                              words.from_point,
+                              std::max<std::uint64_t>(1, words.stride),
+                              words.points,
+                              words.pairs,
+                              words.jobs};
+      const sim::SweepResult result = sim::sweep(sweep, [&](const sim::SweepRun& run) {
+        if (!run.failure.empty()) streams.err(fmt::format("{}: {}\n", name, sim::describe(run)));
+      });
+      if (!result.baseline.empty())
+        streams.err(fmt::format("{}: fails without any crash of the sweep: {}\n", name, result.baseline));
+      all.points += result.points;
+      all.runs += result.runs;
+      failures += result.failed.size() + (result.baseline.empty() ? 0 : 1);
+    }
+  }
+  streams.out(fmt::format("{} sweeps, {} crash points, {} runs, {} failures\n",
+                          (last - first + 1) * stories.size(), all.points, all.runs, failures));
+  return failures == 0 ? 0 : 1;
 }
 
 int run_sim(const SimWords& words, const Streams& streams) {
@@ -142,13 +207,13 @@ int run_sim(const SimWords& words, const Streams& streams) {
     return static_cast<int>(ExitCode::usage);
   }
   configure_log(*level, LogFormat::text);
-  if (!words.scenarios.empty()) return run_scenarios(words, streams);
+  if (!words.scenarios.empty() && !words.sweep) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
   if (const auto selected = plant::select(words.plant); !selected) {
     streams.err(fmt::format("moor sim: {}\n", selected.error().message));
     return static_cast<int>(ExitCode::usage);
   }
-  if (words.sweep) return run_sweep(options, words, streams);
+  if (words.seeds.empty() && words.sweep) return run_sweeps(options, words, words.seed, words.seed, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
   if (!range) {
@@ -156,6 +221,7 @@ int run_sim(const SimWords& words, const Streams& streams) {
     return static_cast<int>(ExitCode::usage);
   }
   std::tie(options.first, options.last) = *range;
+  if (words.sweep) return run_sweeps(options, words, options.first, options.last, streams);
   const auto result = sim::run_seeds(options, [&](const sim::SeedResult& one) {
     if (one.failed) streams.err(one.failure + "\n");
     if (words.each) streams.out(fmt::format("seed {} hash {:016x}\n", one.seed, one.hash));
@@ -187,6 +253,8 @@ void add_sim(CLI::App& app, CommandLine& line) {
                      "Stories as text (tests/scenarios), each in a cluster of its own");
   command.add_option("--seeds", words->seeds, "Many: A..B");
   command.add_option("--hours", words->hours, "How long faults go on, in hours of the simulated clock");
+  command.add_option("--io-pause", words->io_pause,
+                     "Seconds between two requests of a workload, on average (0.5)");
   command.add_option("--nodes", words->nodes, "How many nodes");
   command.add_option("--volumes", words->volumes, "How many volumes");
   command.add_option("--servers", words->servers, "Servers on one shared store; 0: one with its own store");
@@ -199,9 +267,14 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_flag("--each", words->each, "Print the hash of every seed");
   command.add_option("--plant", words->plant,
                      "Make one planted mistake (builds with MOOR_PLANTS only; base/plants.def)");
-  command.add_flag("--sweep", words->sweep,
-                   "Crash before and after every durable write and external call of the seed");
+  command.add_flag(
+      "--sweep", words->sweep,
+      "Crash before and after every durable write and external call of the seed or scenario, and "
+      "kill every engine there");
   command.add_option("--stride", words->stride, "With --sweep: every so many points")->capture_default_str();
+  command.add_flag("--pairs", words->pairs, "With --sweep: every crash once more with a second one after it");
+  command.add_option("--from-point", words->from_point, "With --sweep: not before this point");
+  command.add_flag("--moves", words->moves, "Volumes move between nodes");
   command.add_option("--points", words->points, "With --sweep: points at most; 0: all")
       ->capture_default_str();
   command.callback(

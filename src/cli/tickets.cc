@@ -101,7 +101,7 @@ Task<Outcome<void>> say_attached(Context& context, Attach wanted, Json book) {
                                      wanted.node, wanted.volume));
     co_return Outcome<void>();
   }
-  CO_TRY(const auto engine, co_await find_typed<lh::Engine>(context, wanted.volume + "-e"));
+  CO_TRY(const auto engine, co_await engine_in_use(context, wanted.volume));
   const VolumeDevice device = engine ? device_of(*engine) : VolumeDevice{};
   std::string text = fmt::format("{} attached to {}", wanted.volume, wanted.node);
   if (!device.device.empty()) text += fmt::format(", device {}", device.device);

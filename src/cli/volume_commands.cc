@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "cli/follow.h"
+#include "cli/migrate.h"
 #include "cli/objects.h"
 #include "cli/tickets.h"
 #include "model/names.h"
@@ -88,7 +89,7 @@ struct VolumeParts {
 Task<Outcome<VolumeParts>> read_parts(Context& context, std::string name) {
   VolumeParts parts;
   CO_TRY(parts.attachment, co_await find_typed<lh::VolumeAttachment>(context, name));
-  CO_TRY(parts.engine, co_await find_typed<lh::Engine>(context, name + "-e"));
+  CO_TRY(parts.engine, co_await engine_in_use(context, name));
   CO_TRY(parts.replicas, co_await list_typed<lh::Replica>(context, of_volume(name)));
   co_return parts;
 }
@@ -174,6 +175,7 @@ Task<Outcome<void>> show_volume(Context& context, std::string name) {
   print_fact(
       printer, "Access mode",
       fmt::format("{}{}", to_string(volume.spec.access_mode), volume.spec.migratable ? ", migratable" : ""));
+  print_fact(printer, "Move", move_sentence(context, volume));
   print_fact(printer, "Epoch", fmt::format("{}", volume.status.epoch));
   if (parts.engine) {
     const VolumeDevice device = device_of(*parts.engine);
@@ -228,7 +230,7 @@ Task<Outcome<void>> delete_volume(Context& context, DeleteVolume which) {
 Task<Outcome<void>> show_device(Context& context, std::string name) {
   CO_TRY(const auto pair, co_await get_typed<lh::Volume>(context, name));
   const lh::Volume& volume = pair.object;
-  CO_TRY(const auto engine, co_await find_typed<lh::Engine>(context, name + "-e"));
+  CO_TRY(const auto engine, co_await engine_in_use(context, name));
   const VolumeDevice device = engine ? device_of(*engine) : VolumeDevice{};
   const bool usable = volume.status.state == lh::VolumeState::attached;
   if (!usable || (device.device.empty() && device.nbd.empty())) {
