@@ -86,10 +86,12 @@ class BlockProcess : public std::enable_shared_from_this<BlockProcess> {
   std::deque<Work> held_;
 };
 
-// A TCP connection between an engine and a replica.
+// A TCP connection between an engine and a replica; or between a standby and the engine that it reads
+// through, which then is the far end in a replica's place.
 struct PeerWire {
   std::weak_ptr<EngineProcess> engine;
   std::weak_ptr<ReplicaProcess> replica;
+  std::weak_ptr<EngineProcess> source;
   block::engine::MemberIndex member = 0;
   block::SessionId session = 0;
   block::PeerId peer = 0;
@@ -129,9 +131,16 @@ class EngineProcess final : public BlockProcess {
   const block::engine::Config& config() const { return config_; }
   bool is_serving() const { return serving_.has_value() && !exiting_; }
   std::size_t clients() const { return clients_.size(); }
+  int peer_port() const { return peer_port_; }  // where standbys connect; 0: nowhere
   EngineSight sight() const;
 
   void step(block::engine::Event event);
+  // From a standby: this is its source.
+  void forward_hello(const PeerWirePtr& wire, block::Hello hello);
+  void forward_request(const PeerWirePtr& wire, block::PeerRequest request);
+  void forward_closed(const PeerWirePtr& wire);
+  // From the source: this is a standby. `epoch`: of the engine that read.
+  void forwarded(const PeerWirePtr& wire, block::PeerReply reply, block::Slice data, std::uint64_t epoch);
   // From devices.
   std::optional<block::nbd::RemoteExport> open(const NbdWirePtr& wire);
   void request(const NbdWirePtr& wire, block::nbd::ClientRequest request);
@@ -141,9 +150,14 @@ class EngineProcess final : public BlockProcess {
   void drop_core() override;
   block::engine::Control::Driver driver();
   void perform(block::engine::Action& action);
+  bool perform_forward(block::engine::Action& action);
+  void serve(const block::engine::Serve& action);
+  void hang_up(const NbdWirePtr& wire);
   void connect(block::engine::Connect& action);
+  void connect_source(const PeerWirePtr& wire, const std::string& address, block::Hello hello);
   void send(block::engine::SendPeer& action);
   void disconnect(block::engine::MemberIndex member);
+  void leave(const PeerWirePtr& wire);
   void reply(block::engine::ClientReply reply);
   void exit(const block::engine::Exit& action);
   void arm();
@@ -152,8 +166,16 @@ class EngineProcess final : public BlockProcess {
   std::unique_ptr<block::engine::Engine> engine_;
   std::unique_ptr<block::engine::Control> control_;
   std::map<std::string, std::string> addresses_;
+  std::uint64_t epoch_ = 0;  // a living engine may get another one
+  bool standby_ = false;
+  std::uint64_t served_ = 0;        // the epoch in which clients were last let in
+  std::uint64_t source_epoch_ = 0;  // of the engine that has answered a standby's read
+  int peer_port_ = 0;
   std::map<block::engine::MemberIndex, PeerWirePtr> wires_;
+  std::map<std::uint64_t, PeerWirePtr> forwards_;  // from standbys
+  std::uint64_t next_forward_ = 1;
   std::map<std::uint64_t, NbdWirePtr> clients_;
+  std::vector<NbdWirePtr> watchers_;  // of clients_: those that drop what they have cached at the activation
   std::uint64_t next_client_ = 1;
   std::deque<block::engine::Event> events_;
   bool stepping_ = false;
@@ -237,6 +259,7 @@ class DeviceProcess final : public BlockProcess {
   void connect();
   void retry();
   void up(const NbdWirePtr& wire, block::nbd::RemoteExport remote);
+  void came_up(const NbdWirePtr& wire, block::nbd::RemoteExport remote);
   void finish();
   Json status() const;
 
@@ -246,6 +269,7 @@ class DeviceProcess final : public BlockProcess {
   NbdWirePtr wire_;
   std::uint64_t connection_ = 0;
   Duration retry_after_{0};
+  bool over_standby_ = false;  // what was read through a standby is dropped before anything else is answered
   TimePoint give_up_at_;
   std::map<std::uint64_t, std::string> users_;
   std::map<std::uint64_t, Answered> open_;

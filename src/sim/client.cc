@@ -55,7 +55,7 @@ void Client::turn() {
     submit(ClientOp::read, next_read_++, 1);
     return context().scheduler.soon([self = shared_from_this()] { self->turn(); });
   }
-  if (under_way_ < kMostUnderWay && device_->has_room()) {
+  if (!resting_ && under_way_ < kMostUnderWay && device_->has_room()) {
     Random& random = context().scheduler.random();
     const std::uint64_t dice = random.below(100);
     std::size_t slot = static_cast<std::size_t>(random.below(history_.slots.size()));
@@ -119,7 +119,9 @@ void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uin
   } else if (op == ClientOp::flush) {
     ++history_.acknowledged_flushes;
     ++world.counts.acknowledged;
-    for (SlotHistory& one : history_.slots) one.flushed(submitted);
+    // A standby's own flush is none of what its source holds.
+    if (epoch != 0)
+      for (SlotHistory& one : history_.slots) one.flushed(submitted);
   } else if (op == ClientOp::write) {
     ++history_.acknowledged_writes;
     ++world.counts.acknowledged;
@@ -168,6 +170,24 @@ void Client::close() {
   if (std::exchange(closing_, true)) return;
   release();
   over_ = under_way_ == 0;
+}
+
+void Client::rest(std::function<void()> rested) {
+  resting_ = true;
+  wait_for_rest(std::move(rested), false);
+}
+
+void Client::wait_for_rest(std::function<void()> rested, bool flushed) {
+  if (closing_ || !resting_) return;
+  const bool usable = !over_ && device_ != nullptr && device_->is_usable();
+  if (under_way_ == 0 && (flushed || !usable)) return rested();
+  if (under_way_ == 0) {
+    submit(ClientOp::flush, 0, 0);
+    flushed = true;
+  }
+  context().scheduler.after(20ms, [self = shared_from_this(), rested = std::move(rested), flushed] {
+    self->wait_for_rest(rested, flushed);
+  });
 }
 
 void Client::die() {

@@ -21,6 +21,10 @@ class Client : public std::enable_shared_from_this<Client> {
   void open();
   // Closes the device when nothing is under way, or gives up waiting: a workload that is told to stop.
   void close();
+  // Asks for nothing more; `rested` when everything is answered and flushed, as a hypervisor does before it
+  // lets a guest go on elsewhere.
+  void rest(std::function<void()> rested);
+  void go_on() { resting_ = false; }
   // The machine has lost its power.
   void die();
   // Reads every slot, then answers.
@@ -34,6 +38,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void look();
   void turn();
   void schedule_turn();
+  void wait_for_rest(std::function<void()> rested, bool flushed);
   void submit(ClientOp op, std::size_t slot, std::size_t count);
   void answered(ClientOp op, std::size_t slot, std::size_t count, std::uint64_t uid, std::uint64_t first,
                 std::uint64_t submitted, std::vector<SlotHistory::Entries> before,
@@ -51,6 +56,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<DeviceProcess> device_;
   std::size_t under_way_ = 0;
   bool closing_ = false;
+  bool resting_ = false;
   bool over_ = false;
   std::size_t next_read_ = 0;
   std::function<void()> all_read_;

@@ -9,6 +9,8 @@
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
 #include "registry/keys.h"
+#include "sim/check/support.h"
+#include "sim/trace.h"
 
 namespace moor::sim {
 
@@ -17,6 +19,7 @@ namespace lh = model::longhorn;
 
 namespace {
 constexpr std::uint64_t kSector = 512;
+constexpr std::uint64_t kMostAtOnce = 300'000;
 constexpr std::size_t kSlots = 24;  // at the beginning, and as many around the first border of two regions
 }  // namespace
 
@@ -83,9 +86,8 @@ void Cluster::violated(std::string_view rule, std::string message) {
 void Cluster::see_commit(const Commit& commit) {
   for (const Change& change : commit.changes) {
     if (context.is_traced() && change.kind->kind != "Lease" && change.kind->kind != "Event")
-      context.trace(
-          change.name, "commit",
-          fmt::format("{} {}{}", change.kind->kind, change.name, change.after == nullptr ? " is gone" : ""));
+      context.trace(change.name, "commit",
+                    fmt::format("{} {}{}", change.kind->kind, change.name, describe_change(change)));
     if (change.kind->kind == "Lease" && change.name == "mooring-controllers-term") {
       ++context.counts.leader_changes;
       context.trace("world", "leader", "another leader begins");
@@ -134,15 +136,16 @@ void Cluster::wish(const Wish& wish) {
   context.trace("people", "wish",
                 fmt::format("{} {} {} {}", to_string(wish.kind), volume_name(wish.volume),
                             wish.node == 0 ? "" : fmt::format("node-{}", wish.node), wish.ticket));
-  if (wish.kind == WishKind::open_client) return open_client(wish);
+  if (wish.kind == WishKind::open_client) return void(open_client(wish));
+  if (wish.kind == WishKind::hand_over) return hand_over(wish);
   if (wish.kind == WishKind::close_client) return close_client(wish);
   people->wish(wish, context.options.volume_bytes);
 }
 
-void Cluster::open_client(const Wish& wish) {
-  if (wish.node == 0 || wish.node > machines.size()) return;
+std::shared_ptr<Client> Cluster::open_client(const Wish& wish) {
+  if (wish.node == 0 || wish.node > machines.size()) return nullptr;
+  // On a node without power it begins when there is some again.
   Machine& machine = *machines[wish.node - 1];
-  if (!machine.is_up()) return;
   const auto may_open = [this, volume = volume_name(wish.volume), ticket = wish.ticket] {
     const auto book = get<lh::VolumeAttachment>("longhorn-system", volume);
     if (!book) return false;
@@ -154,6 +157,47 @@ void Cluster::open_client(const Wish& wish) {
       [this](const std::string& rule, std::string message) { violated(rule, std::move(message)); });
   clients_[wish.ticket] = client;
   client->open();
+  return client;
+}
+
+// As a hypervisor moves a guest: it rests here, goes on there with everything it knows, and only when it runs
+// there is it gone from here. If it cannot run there it goes on here.
+void Cluster::hand_over(const Wish& wish) {
+  const auto found = clients_.find(wish.ticket);
+  if (found == clients_.end()) return;
+  found->second->rest([this, wish] {
+    Wish there = wish;
+    there.ticket = wish.type;
+    const auto client = open_client(there);
+    if (client != nullptr) client->read_all([] {});
+    watch_guest(wish);
+  });
+}
+
+void Cluster::watch_guest(const Wish& wish) {
+  const auto here = clients_.find(wish.ticket);
+  if (here == clients_.end()) return;
+  const auto there = clients_.find(wish.type);
+  const auto book = get<lh::VolumeAttachment>("longhorn-system", volume_name(wish.volume));
+  const bool wanted = book && book->spec.attachment_tickets.contains(wish.type);
+  if (there == clients_.end() || there->second->is_over() || !wanted) {
+    context.trace("people", "wish", "the guest of " + wish.ticket + " goes on where it was");
+    here->second->go_on();
+    if (there == clients_.end()) return;
+    there->second->close();
+    past_clients_.push_back(there->second);
+    clients_.erase(there);
+    return;
+  }
+  if (!there->second->is_open()) {
+    context.scheduler.after(200ms, [this, wish] { watch_guest(wish); });
+    return;
+  }
+  context.trace("people", "wish",
+                "the guest of " + wish.ticket + " runs on node-" + std::to_string(wish.node));
+  here->second->close();
+  past_clients_.push_back(here->second);
+  clients_.erase(here);
 }
 
 void Cluster::close_client(const Wish& wish) {
@@ -188,6 +232,14 @@ void Cluster::ask_checkers() {
 
 bool Cluster::step_once() {
   if (violation || !context.scheduler.run_one()) return false;
+  if (context.scheduler.now() - moment_ > 1ms) {
+    moment_ = context.scheduler.now();
+    steps_at_once_ = 0;
+  }
+  if (++steps_at_once_ > kMostAtOnce)
+    violated("L8", fmt::format("{} things have happened within a millisecond: somebody tries again and again "
+                               "without a pause",
+                               kMostAtOnce));
   ask_checkers();
   return !violation;
 }
@@ -237,8 +289,24 @@ bool Cluster::is_content() const {
 void Cluster::begin_final_reads() {
   for (auto& [ticket, client] : clients_) {
     if (!client->is_open()) continue;
-    ++final_reads_;
-    client->read_all([this] { --final_reads_; });
+    final_reads_[ticket] = client;
+    client->read_all([this, ticket = ticket] { final_reads_.erase(ticket); });
+  }
+}
+
+void Cluster::judge_unanswered() {
+  for (const auto& [ticket, client] : final_reads_) {
+    const auto volume = get<lh::Volume>("longhorn-system", client->volume());
+    // One whose engine failed too often waits for a person, and so do its clients.
+    if (!volume || volume->status.restarts.count >= check::setting(*this, "engine-restart-limit")) continue;
+    // The source of an activated move keeps what its clients ask for until the move has ended.
+    const auto& move = volume->status.move;
+    const bool held =
+        move && move->phase == lh::MovePhase::activated && move->source_node_id == client->machine().name();
+    if (held) continue;
+    violated("L1", fmt::format("volume {}: everything is well, and requests of a workload on node {} are not "
+                               "answered for two minutes",
+                               client->volume(), client->machine().name()));
   }
 }
 

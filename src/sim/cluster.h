@@ -28,6 +28,8 @@ class Cluster final : public Reality {
   std::vector<EngineSight> engines() const override;
   std::vector<ReplicaSight> replicas() const override;
   std::vector<DeviceSight> devices() const override;
+  std::vector<EngineSight> engines_of(std::string_view volume) const override;
+  std::vector<ReplicaSight> replicas_of(std::string_view volume) const override;
   JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;
   void for_each(const model::KindInfo& kind, const std::function<void(const JsonPtr&)>& visit) const override;
   const std::map<std::string, VolumeHistory>& histories() const override { return histories_; }
@@ -49,11 +51,13 @@ class Cluster final : public Reality {
   // Every volume is where its tickets want it.
   bool is_content() const;
   void begin_final_reads();
+  // The last reads are not answered, though everything is well.
+  void judge_unanswered();
   void end_clients();
   // Workloads whose ticket is gone let go of their device: the pod has ended.
   void close_leftover_clients();
   void remove_all_tickets();
-  std::size_t reads_open() const { return final_reads_; }
+  std::size_t reads_open() const { return final_reads_.size(); }
   std::uint64_t state_hash() const;
   JournalDisk& disk() const { return place ? place->disk() : machines_of_servers.front()->disk(); }
 
@@ -72,10 +76,15 @@ class Cluster final : public Reality {
   void see_commit(const Commit& commit);
   void see_serve(const EngineSight& engine, const block::engine::Serve& serve);
   VolumeHistory& history_of(const std::string& volume);
-  void open_client(const Wish& wish);
+  std::shared_ptr<Client> open_client(const Wish& wish);
+  void hand_over(const Wish& wish);
+  void watch_guest(const Wish& wish);
   void close_client(const Wish& wish);
   void ask_checkers();
   std::vector<std::shared_ptr<BlockProcess>> living() const;
+  // Of all volumes when it is absent.
+  std::vector<EngineSight> see_engines(std::optional<std::string_view> volume) const;
+  std::vector<ReplicaSight> see_replicas(std::optional<std::string_view> volume) const;
   std::vector<std::shared_ptr<BlockProcess>> targets_of(const Fault& fault);
   void cut(MachineId machine, const Fault& fault);
   void later(Duration after, std::function<void()> work);
@@ -84,9 +93,11 @@ class Cluster final : public Reality {
   std::map<std::string, std::shared_ptr<Client>> clients_;  // by ticket
   std::vector<std::shared_ptr<Client>> past_clients_;
   std::uint64_t next_client_ = 1;
-  std::size_t final_reads_ = 0;
+  std::map<std::string, std::shared_ptr<Client>> final_reads_;  // by ticket
   std::string leader_;
   std::uint64_t satisfied_ = 0;
+  std::uint64_t steps_at_once_ = 0;  // within a millisecond from this moment on
+  TimePoint moment_;
   bool in_checkers_ = false;
 };
 

@@ -30,6 +30,9 @@ class CrashPoints {
   }
   void listen(Listener listener) { listener_ = std::move(listener); }
   std::uint64_t reached() const { return reached_; }
+  // Which part of a run is swept; a scenario may open and close it.
+  void set_window(bool open) { window_ = open; }
+  bool in_window() const { return window_; }
 
   struct Verdict {
     CrashWhen when = CrashWhen::never;
@@ -50,6 +53,7 @@ class CrashPoints {
  private:
   std::map<std::uint64_t, Verdict> armed_;
   std::uint64_t reached_ = 0;
+  bool window_ = true;
   Listener listener_;
 };
 

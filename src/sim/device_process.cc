@@ -102,8 +102,22 @@ void DeviceProcess::retry() {
   });
 }
 
+// The first engine after a standby that is none gets nothing until the kernel has dropped what was read
+// through the standby.
 void DeviceProcess::up(const NbdWirePtr& wire, block::nbd::RemoteExport remote) {
   retry_after_ = {};
+  const bool drop = over_standby_ && !remote.standby && !device_.empty();
+  if (!drop) {
+    over_standby_ = remote.standby;
+    return came_up(wire, std::move(remote));
+  }
+  deliver_later(context().scheduler.between(1ms, 20ms), [this, wire, remote = std::move(remote)] {
+    over_standby_ = false;
+    if (wire == wire_ && wire->open) came_up(wire, remote);
+  });
+}
+
+void DeviceProcess::came_up(const NbdWirePtr& wire, block::nbd::RemoteExport remote) {
   step(bridge::Up{wire->device_connection, std::move(remote)});
   if (phase_ == Phase::connecting) {
     phase_ = Phase::attaching;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "base/timestamp.h"
 #include "block/core/nbd_protocol.h"
@@ -26,6 +27,7 @@ int exit_code(engine::ExitReason reason) {
     case engine::ExitReason::forced: return 0;
     case engine::ExitReason::superseded: return 3;
     case engine::ExitReason::faulted: return 4;
+    case engine::ExitReason::refused: return 5;
   }
   return 1;
 }
@@ -55,8 +57,17 @@ void EngineProcess::begin() {
   config_.export_id = option("--export-id");
   config_.fresh_export_id = fmt::format("{}-{}", config_.volume, config_.epoch);
   config_.max_operations = 8 * 1024;
-  for (const std::string& word : spec_.arguments)
+  config_.last_served = number_of(option("--last-served"));
+  config_.source = option("--source");
+  for (const std::string& word : spec_.arguments) {
     if (word == "--unproven") config_.in_sync = engine::InSync::highest_generation;
+    if (word == "--standby") config_.standby = true;
+    if (word == "--hold") config_.hold_when_superseded = true;
+  }
+  epoch_ = config_.epoch;
+  standby_ = config_.standby;
+  addresses_[std::string(engine::kSourceName)] = config_.source;
+  if (!option("--peer-listen").empty()) peer_port_ = machine_.next_port++;
   const auto token = machine_.files.find(option("--token-file"));
   if (token != machine_.files.end()) config_.token = token->second.substr(0, token->second.find('\n'));
   for (const std::string& text : options("--replica")) {
@@ -69,8 +80,10 @@ void EngineProcess::begin() {
   engine_ = std::make_unique<engine::Engine>(config_, context().pool);
   control_ = std::make_unique<engine::Control>(config_, *engine_, driver());
   ++context().counts.engine_starts;
+  context().changed.processes = true;
   context().trace(machine_.name(), "process",
-                  fmt::format("engine of {} starts with epoch {}", config_.volume, config_.epoch));
+                  fmt::format("engine of {} starts with epoch {}{}", config_.volume, epoch_,
+                              standby_ ? " as a standby" : ""));
   listen();
   step(engine::Started{});
 }
@@ -84,6 +97,9 @@ engine::Control::Driver EngineProcess::driver() {
     return {};
   };
   driver.connections = [this] { return clients_.size(); };
+  driver.peer_address = [this] {
+    return peer_port_ == 0 ? std::string() : fmt::format("tcp:{}:{}", machine_.address(), peer_port_);
+  };
   driver.timestamp = [this] {
     const auto now =
         std::chrono::duration_cast<std::chrono::microseconds>(context().scheduler.now().since_start);
@@ -99,7 +115,7 @@ void EngineProcess::control(const std::string& op, const Json& arguments,
 }
 
 void EngineProcess::terminate() {
-  if (control_ == nullptr) return;
+  if (control_ == nullptr) return end({std::nullopt, SIGTERM});
   const bool again = std::exchange(asked_to_end_, true);
   control_->command(engine::Shutdown{again}, [](const engine::CommandDone&) {});
 }
@@ -110,10 +126,11 @@ EngineSight EngineProcess::sight() const {
   sight.boot_id = machine_.boot_id();
   sight.volume = config_.volume;
   sight.engine = config_.engine;
-  sight.epoch = config_.epoch;
+  sight.epoch = epoch_;
+  sight.standby = standby_;
   sight.pid = pid_;
   sight.paused = is_paused();
-  sight.serving = is_serving();
+  sight.serving = is_serving() && served_ == epoch_;
   sight.clients = clients_.size();
   sight.core = engine_.get();
   return sight;
@@ -129,7 +146,15 @@ void EngineProcess::step(engine::Event event) {
     engine::Event next = std::move(events_.front());
     events_.pop_front();
     engine::Actions actions;
+    const bool commanded = std::holds_alternative<engine::Commanded>(next);
     engine_->step(std::move(next), context().scheduler.now().since_start, actions);
+    // Only a command gives it another epoch, or makes a standby an active engine.
+    if (commanded) {
+      const engine::Status status = engine_->status();
+      context().changed.processes |= status.epoch != epoch_;
+      epoch_ = status.epoch;
+      standby_ = status.state == engine::State::standby;
+    }
     for (engine::Action& action : actions) perform(action);
   }
   stepping_ = false;
@@ -155,35 +180,73 @@ void EngineProcess::perform(engine::Action& action) {
   if (auto* cut = std::get_if<engine::Disconnect>(&action)) return disconnect(cut->member);
   if (auto* reply = std::get_if<engine::ReplyClient>(&action)) return this->reply(std::move(reply->reply));
   if (auto* exit = std::get_if<engine::Exit>(&action)) return this->exit(*exit);
+  if (perform_forward(action)) return;
   if (auto* propose = std::get_if<engine::Propose>(&action)) {
     context().trace(machine_.name(), "grant",
-                    fmt::format("engine of {} epoch {} proposes generation {}: {}", config_.volume,
-                                config_.epoch, propose->next.generation, propose->reason));
+                    fmt::format("engine of {} epoch {} proposes generation {}: {}", config_.volume, epoch_,
+                                propose->next.generation, propose->reason));
     return control_->perform(*propose);
   }
-  if (auto* serve = std::get_if<engine::Serve>(&action)) {
-    serving_ = *serve;
-    output += "ready unix\n";
+  if (auto* serve = std::get_if<engine::Serve>(&action)) return this->serve(*serve);
+  if (auto* want = std::get_if<engine::WantActivation>(&action)) {
     context().trace(
         machine_.name(), "grant",
-        fmt::format("engine of {} epoch {} serves {}", config_.volume, config_.epoch, serve->export_id));
-    if (context().on_serve) context().on_serve(sight(), *serve);
-    return control_->perform(*serve);
+        fmt::format("standby of {} epoch {} wants to be active: {}", config_.volume, epoch_, want->reason));
+    return control_->perform(*want);
   }
   if (std::holds_alternative<engine::EndSessions>(action)) {
-    for (const auto& [id, wire] : std::exchange(clients_, {})) {
-      if (!std::exchange(wire->open, false)) continue;
-      wire->last_to_device = std::max(wire->last_to_device, context().scheduler.now() + 100us);
-      context().scheduler.at(wire->last_to_device, [wire = wire] {
-        if (const auto device = wire->device.lock())
-          device->deliver([wire, raw = device.get()] { raw->lost(wire); });
-      });
-    }
+    watchers_.clear();
+    for (const auto& [id, wire] : std::exchange(clients_, {})) hang_up(wire);
     return;
   }
   if (auto* done = std::get_if<engine::CommandDone>(&action)) return control_->perform(*done);
   if (auto* note = std::get_if<engine::Note>(&action))
     context().trace(machine_.name(), "note", fmt::format("engine of {}: {}", config_.volume, note->text));
+}
+
+// A standby lets clients in before it is activated; those that then have something to drop are told by a
+// hang-up.
+void EngineProcess::serve(const engine::Serve& action) {
+  serving_ = action;
+  context().changed.processes = true;
+  if (output.empty()) output += "ready unix\n";
+  context().trace(machine_.name(), "grant",
+                  fmt::format("engine of {} epoch {} {} {}", config_.volume, epoch_,
+                              action.standby ? "stands by for" : "serves", action.export_id));
+  if (!action.standby) {
+    for (const NbdWirePtr& wire : std::exchange(watchers_, {})) {
+      if (clients_.erase(wire->connection) == 0) continue;
+      hang_up(wire);
+      deliver_later(context().scheduler.between(10us, 1ms),
+                    [this, id = wire->connection] { step(engine::ClientClosed{id}); });
+    }
+    served_ = epoch_;
+    if (context().on_serve) context().on_serve(sight(), action);
+  }
+  control_->perform(action);
+}
+
+// Behind everything that was replied.
+void EngineProcess::hang_up(const NbdWirePtr& wire) {
+  if (!std::exchange(wire->open, false)) return;
+  wire->last_to_device = std::max(wire->last_to_device, context().scheduler.now() + 100us);
+  context().scheduler.at(wire->last_to_device, [wire] {
+    if (const auto device = wire->device.lock())
+      device->deliver([wire, raw = device.get()] { raw->lost(wire); });
+  });
+}
+
+void EngineProcess::connect_source(const PeerWirePtr& wire, const std::string& address, block::Hello hello) {
+  const auto source = machine_.find_source(address);
+  Context& world = context();
+  if (source == nullptr)
+    return tell_engine_end(world, wire, block::PeerRefusal::none, "connection refused",
+                           world.scheduler.between(300us, 3ms));
+  wire->source = source;
+  wire->replica_machine = source->machine().id();
+  if (!world.network.reaches(wire->replica_machine, wire->engine_machine)) return break_wire(world, wire);
+  to_source(world, wire,
+            [wire, hello = std::move(hello)](EngineProcess& process) { process.forward_hello(wire, hello); });
 }
 
 void EngineProcess::connect(engine::Connect& action) {
@@ -195,6 +258,7 @@ void EngineProcess::connect(engine::Connect& action) {
   wires_[action.member] = wire;
   std::string address = addresses_[engine_->member(action.member).name];
   if (address.starts_with("tcp:")) address = address.substr(4);
+  if (action.member == engine::kSourceLink) return connect_source(wire, address, std::move(action.hello));
   const auto replica = machine_.find_replica(address);
   Context& world = context();
   if (replica == nullptr)
@@ -213,10 +277,11 @@ void EngineProcess::send(engine::SendPeer& action) {
   const auto found = wires_.find(action.member);
   if (found == wires_.end() || !found->second->engine_open) return;
   const PeerWirePtr wire = found->second;
-  if (action.request.op == block::PeerOp::disconnect) {
-    wires_.erase(found);
-    wire->engine_open = false;
-    to_replica(context(), wire, [wire](ReplicaProcess& process) { process.closed(wire); });
+  if (action.request.op == block::PeerOp::disconnect) return disconnect(action.member);
+  if (action.member == engine::kSourceLink) {
+    to_source(context(), wire, [wire, request = std::move(action.request)](EngineProcess& process) {
+      process.forward_request(wire, request);
+    });
     return;
   }
   to_replica(context(), wire,
@@ -227,9 +292,16 @@ void EngineProcess::send(engine::SendPeer& action) {
 void EngineProcess::disconnect(engine::MemberIndex member) {
   auto node = wires_.extract(member);
   if (node.empty()) return;
-  const PeerWirePtr wire = node.mapped();
+  leave(node.mapped());
+}
+
+void EngineProcess::leave(const PeerWirePtr& wire) {
   wire->engine_open = false;
-  to_replica(context(), wire, [wire](ReplicaProcess& process) { process.closed(wire); });
+  if (wire->member == engine::kSourceLink) {
+    to_source(context(), wire, [wire](EngineProcess& process) { process.forward_closed(wire); });
+  } else {
+    to_replica(context(), wire, [wire](ReplicaProcess& process) { process.closed(wire); });
+  }
 }
 
 void EngineProcess::exit(const engine::Exit& action) {
@@ -248,11 +320,13 @@ void EngineProcess::drop_core() {
     wire->engine_open = false;
     // The kernel closes the connection, if the machine still has power.
     if (machine_.is_up()) {
-      to_replica(context(), wire, [wire = wire](ReplicaProcess& process) { process.closed(wire); });
+      leave(wire);
     } else {
       break_wire(context(), wire);
     }
   }
+  for (auto& [id, wire] : std::exchange(forwards_, {})) lose_far_end(context(), wire, machine_.is_up());
+  watchers_.clear();
   for (const auto& [id, wire] : std::exchange(clients_, {})) {
     if (!std::exchange(wire->open, false)) continue;
     context().scheduler.after(100us, [wire = wire] {
@@ -270,6 +344,8 @@ std::optional<nbd::RemoteExport> EngineProcess::open(const NbdWirePtr& wire) {
   remote.size = serving_->size;
   remote.flags = nbd::kHasFlags | nbd::kSendFlush | nbd::kSendFua | nbd::kSendTrim | nbd::kSendWriteZeroes;
   remote.export_id = serving_->export_id;
+  remote.standby = serving_->standby;
+  if (remote.standby) watchers_.push_back(wire);
   return remote;
 }
 
@@ -289,6 +365,7 @@ void EngineProcess::request(const NbdWirePtr& wire, nbd::ClientRequest request) 
 
 void EngineProcess::closed(const NbdWirePtr& wire) {
   wire->open = false;
+  std::erase(watchers_, wire);
   if (clients_.erase(wire->connection) != 0) step(engine::ClientClosed{wire->connection});
 }
 
@@ -303,7 +380,9 @@ void EngineProcess::reply(engine::ClientReply reply) {
   wire->last_to_device =
       std::max(wire->last_to_device,
                context().scheduler.now() + context().network.delay(machine_.id(), machine_.id()));
-  context().scheduler.at(wire->last_to_device, [wire, out, epoch = config_.epoch] {
+  // A standby's client reads what its source serves; what else a standby says is nobody's word.
+  const std::uint64_t of = !standby_ ? epoch_ : reply.op == engine::ClientOp::read ? source_epoch_ : 0;
+  context().scheduler.at(wire->last_to_device, [wire, out, epoch = of] {
     if (const auto device = wire->device.lock())
       device->deliver([wire, out, epoch, raw = device.get()] { raw->replied(wire, out, epoch); });
   });

@@ -1,6 +1,7 @@
 // What each fault does, and how it is mended.
 #include <fmt/format.h>
 
+#include <array>
 #include <csignal>
 #include <set>
 
@@ -9,6 +10,11 @@
 namespace moor::sim {
 
 using namespace std::chrono_literals;
+
+namespace {
+// Parts of names: everything, the record of a replica, its data and maps.
+constexpr std::array<const char*, 3> kSyncsThatFail{".", "volume.meta", "layer."};
+}  // namespace
 
 void Cluster::later(Duration after, std::function<void()> work) {
   context.scheduler.after(after, [this, work = std::move(work)] {
@@ -30,9 +36,12 @@ std::vector<std::shared_ptr<BlockProcess>> Cluster::targets_of(const Fault& faul
   if (processes.empty()) return {};
   if (fault.process.empty()) return {processes[fault.target % processes.size()]};
   std::set<std::pair<std::string, int>> wanted;  // node, pid
+  const std::string title = fault.process.substr(0, fault.process.find(" on "));
+  const std::string only = title == fault.process ? "" : fault.process.substr(title.size() + 4);
   const auto note = [&](std::string_view kind, const std::string& name, const std::string& node, int pid) {
     const std::string whole = fmt::format("{} {}", kind, name);
-    if (whole == fault.process || whole.starts_with(fault.process + "-")) wanted.emplace(node, pid);
+    if (!only.empty() && node != only) return;
+    if (whole == title || whole.starts_with(title + "-")) wanted.emplace(node, pid);
   };
   for (const EngineSight& one : engines()) note("engine", one.volume, one.node, one.pid);
   for (const DeviceSight& one : devices()) note("device", one.volume, one.node, one.pid);
@@ -130,12 +139,12 @@ void Cluster::inject(
         for (const auto& machine : machines)
           for (auto& [path, directory] : machine->directories)
             if (path.ends_with(fault.process.substr(fault.process.rfind("-r-"))))
-              directory.disk->fail_syncs_of("v");
+              directory.disk->fail_syncs_of(".");
         return;
       }
       if (node.directories.empty()) return;
       std::next(node.directories.begin(), static_cast<std::ptrdiff_t>(fault.target % node.directories.size()))
-          ->second.disk->fail_syncs_of("v");
+          ->second.disk->fail_syncs_of(kSyncsThatFail[fault.target % kSyncsThatFail.size()]);
       return later(fault.lasts, [&node] { node.reset_disks(); });
     case FaultKind::slow_disk:
       node.slow_disk = true;

@@ -177,6 +177,13 @@ Task<Result<std::vector<FoundProcess>>> HostFace::find_all() {
   co_return found;
 }
 
+Task<Result<void>> HostFace::write_record(std::string key, Json record) {
+  std::string what = "write record " + key;
+  CO_TRY_VOID(co_await enter(std::move(what)));
+  machine_.records[key] = std::move(record);
+  co_return co_await leave();
+}
+
 Task<Result<void>> HostFace::forget(std::string key) {
   std::string what = "forget " + key;
   CO_TRY_VOID(co_await enter(std::move(what)));

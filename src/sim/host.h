@@ -18,6 +18,7 @@ class HostFace final : public agent::Host {
 
   Task<Result<std::unique_ptr<agent::Process>>> start(agent::ProcessSpec spec) override;
   Task<Result<std::vector<agent::FoundProcess>>> find_all() override;
+  Task<Result<void>> write_record(std::string key, Json record) override;
   Task<Result<void>> forget(std::string key) override;
   Task<Result<std::string>> output(std::string key) override;
   Task<std::string> last_words(std::string key) override;

@@ -135,19 +135,31 @@ void Machine::reset_disks() {
   }
 }
 
-std::shared_ptr<ReplicaProcess> Machine::find_replica(const std::string& address) {
+template <class Kind, class Listens>
+std::shared_ptr<Kind> Machine::find_at(const std::string& address, Listens listens) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos) return nullptr;
   const int port = std::atoi(address.c_str() + colon + 1);
   for (const auto& machine : machines_) {
     if (machine->address_ != address.substr(0, colon)) continue;
     for (const auto& [key, process] : machine->processes) {
-      auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
-      if (replica != nullptr && replica->is_alive() && replica->is_open() && replica->port() == port)
-        return replica;
+      auto found = std::dynamic_pointer_cast<Kind>(process);
+      if (found != nullptr && listens(*found, port)) return found;
     }
   }
   return nullptr;
+}
+
+std::shared_ptr<ReplicaProcess> Machine::find_replica(const std::string& address) {
+  return find_at<ReplicaProcess>(address, [](const ReplicaProcess& replica, int port) {
+    return replica.is_alive() && replica.is_open() && replica.port() == port;
+  });
+}
+
+std::shared_ptr<EngineProcess> Machine::find_source(const std::string& address) {
+  return find_at<EngineProcess>(address, [](const EngineProcess& engine, int port) {
+    return engine.listens() && port != 0 && engine.peer_port() == port;
+  });
 }
 
 std::string Machine::socket_key(const std::string& path) {

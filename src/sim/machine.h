@@ -22,6 +22,7 @@ struct Directory {
   std::string replica;  // the object's name, once known
   block::Floor floor;
   block::Generation generation = 0;
+  std::weak_ptr<ReplicaProcess> process;  // the last that was started on it
 };
 
 class Machine {
@@ -52,6 +53,7 @@ class Machine {
   void reset_disks();  // no faults any more
 
   std::shared_ptr<ReplicaProcess> find_replica(const std::string& address);  // "10.0.0.1:1234" anywhere
+  std::shared_ptr<EngineProcess> find_source(const std::string& address);    // of a standby, likewise
   std::shared_ptr<EngineProcess> find_engine(const std::string& socket);
   std::shared_ptr<DeviceProcess> find_device(const std::string& link);
   void link_device(const std::string& path, std::shared_ptr<DeviceProcess> device);
@@ -74,6 +76,8 @@ class Machine {
   int next_loop = 1;
 
  private:
+  template <class Kind, class Listens>
+  std::shared_ptr<Kind> find_at(const std::string& address, Listens listens);
   struct AgentLife;
   static std::string socket_key(const std::string& path);
 

@@ -63,7 +63,8 @@ void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
     case WishKind::set_setting: return group_.spawn(set(wish.ticket, wish.type));
     case WishKind::detach: return group_.spawn(patch(volume, wish.ticket, std::nullopt));
     case WishKind::open_client:
-    case WishKind::close_client: return;
+    case WishKind::close_client:
+    case WishKind::hand_over: return;
   }
 }
 

@@ -81,6 +81,7 @@ void SimProcess::die() {
   private_now_ = scheduler_.now();
   dead_ = true;
   for (auto& [id, timer] : timers_) scheduler_.cancel(std::exchange(timer.event, 0));
+  for (const Work& work : std::exchange(deaths_, {})) work();
 }
 
 bool SimProcess::run_one() {

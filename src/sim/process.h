@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/executor.h"
 #include "sim/scheduler.h"
@@ -31,6 +32,8 @@ class SimProcess final : public Executor {
   void resume();
   bool is_paused() const { return paused_; }
   void die();
+  // What it had asked of a device: nothing answers any more, and its tasks must be able to end.
+  void on_death(Work work) { deaths_.push_back(std::move(work)); }
   bool is_dead() const { return dead_; }
   // After die(): runs what is left until `done`.
   void unwind(const std::function<bool()>& done);
@@ -60,6 +63,7 @@ class SimProcess final : public Executor {
   std::string name_;
   OwnClock clock_;
   std::deque<Work> ready_;
+  std::vector<Work> deaths_;
   std::map<TimerId, Timer> timers_;
   TimerId next_timer_ = 1;
   bool paused_ = false;

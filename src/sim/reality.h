@@ -47,11 +47,12 @@ struct EngineSight {
   std::string node;
   std::string boot_id;  // of the node, when it started
   std::string volume;
-  std::string engine;  // its id: the Engine object's name
-  std::uint64_t epoch = 0;
+  std::string engine;       // its id: the Engine object's name
+  std::uint64_t epoch = 0;  // the one it has now
   int pid = 0;
   bool paused = false;
-  bool serving = false;  // its listener is open
+  bool serving = false;  // its listener is open, and it is no standby
+  bool standby = false;  // not activated yet: it forwards reads and acknowledges nothing
   std::size_t clients = 0;
   const block::engine::Engine* core = nullptr;
 };
@@ -112,7 +113,7 @@ struct Step {
   std::uint64_t number = 0;
   TimePoint at;
   bool committed = false;  // the store has a new revision
-  bool processes = false;  // a process started, ended, was paused or woke
+  bool processes = false;  // a process started, ended, was paused or woke, or an engine began to serve
   bool io = false;         // a client's request was answered
   bool replicas = false;   // a replica has worked: floors, bytes, sessions
   bool engines = false;    // an engine has taken a step
@@ -130,6 +131,17 @@ class Reality {
   virtual std::vector<EngineSight> engines() const = 0;
   virtual std::vector<ReplicaSight> replicas() const = 0;
   virtual std::vector<DeviceSight> devices() const = 0;
+  // Those of one volume: what is asked at every answer must not cost more the more volumes there are.
+  virtual std::vector<EngineSight> engines_of(std::string_view volume) const {
+    auto found = engines();
+    std::erase_if(found, [&](const EngineSight& one) { return one.volume != volume; });
+    return found;
+  }
+  virtual std::vector<ReplicaSight> replicas_of(std::string_view volume) const {
+    auto found = replicas();
+    std::erase_if(found, [&](const ReplicaSight& one) { return one.volume != volume; });
+    return found;
+  }
 
   // The newest state of the store, whatever any server's cache says. Null: not there.
   virtual JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const = 0;

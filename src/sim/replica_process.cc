@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "block/core/replica_report.h"
 #include "sim/machine.h"
 #include "sim/wire.h"
@@ -20,6 +22,7 @@ void ReplicaProcess::begin() {
     return end({1, std::nullopt});
   }
   found->second.replica = spec_.record.get_string("name").value_or("");
+  found->second.process = std::static_pointer_cast<ReplicaProcess>(shared_from_this());
   disk_ = found->second.disk.get();
   replica_ =
       std::make_unique<block::Replica>(*disk_, context().pool, static_cast<block::ReplicaSink&>(*this));
@@ -89,7 +92,8 @@ void ReplicaProcess::control(const std::string& op, const Json&, std::function<v
 }
 
 void ReplicaProcess::terminate() {
-  if (replica_ == nullptr) return;
+  // Before it has set up anything the signal ends it as it ends every process.
+  if (replica_ == nullptr) return end({std::nullopt, SIGTERM});
   if (!open_) return end({1, std::nullopt});
   replica_->stop();
   run();
@@ -106,13 +110,7 @@ void ReplicaProcess::drop_core() {
   disk_ = nullptr;
   replica_.reset();
   for (auto& [peer, wire] : std::exchange(peers_, {})) {
-    wire->replica_open = false;
-    if (machine_.is_up() && context().network.reaches(wire->replica_machine, wire->engine_machine)) {
-      tell_engine_end(context(), wire, block::PeerRefusal::none, "connection reset",
-                      context().network.delay(wire->replica_machine, wire->engine_machine));
-    } else {
-      break_wire(context(), wire);
-    }
+    lose_far_end(context(), wire, machine_.is_up());
   }
 }
 
@@ -170,14 +168,7 @@ void ReplicaProcess::reply(block::PeerId peer, block::PeerReply reply, block::Sl
 void ReplicaProcess::close(block::PeerId peer, block::PeerRefusal reason, const std::string& why) {
   auto node = peers_.extract(peer);
   if (node.empty()) return;
-  const PeerWirePtr wire = node.mapped();
-  wire->replica_open = false;
-  if (!context().network.reaches(wire->replica_machine, wire->engine_machine))
-    return break_wire(context(), wire);
-  // The last word may be lost with the connection.
-  const bool heard = context().scheduler.random().chance(3, 4);
-  tell_engine_end(context(), wire, heard ? reason : block::PeerRefusal::none, why,
-                  context().network.delay(wire->replica_machine, wire->engine_machine));
+  close_far_end(context(), node.mapped(), reason, why);
 }
 
 }  // namespace moor::sim

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,10 @@ namespace {
 std::array<char, 512> last_word{};
 int last_word_to = -1;
 
+// A seed takes a fraction of a second of CPU; one that takes this long for each volume and ten minutes of its
+// faults does not end.
+constexpr std::int64_t kMostSeconds = 60;
+
 void tell_and_die(int) {
   if (last_word_to >= 0) (void)!::write(last_word_to, last_word.data(), std::strlen(last_word.data()));
   ::_exit(1);
@@ -27,9 +32,10 @@ void tell_and_die(int) {
 
 // The seed alone chooses the rest, unless somebody else did.
 std::string shape_words(const WorldOptions& options) {
-  if (options.own_shape) return "";
-  return fmt::format(" --nodes {} --volumes {} --servers {}", options.nodes, options.volumes,
-                     options.shared_store ? options.servers : 0);
+  const std::string moves = options.moves ? " --moves" : "";
+  if (options.own_shape) return moves;
+  return fmt::format(" --nodes {} --volumes {} --servers {}{}", options.nodes, options.volumes,
+                     options.shared_store ? options.servers : 0, moves);
 }
 
 std::string escape(std::string text) {
@@ -118,19 +124,24 @@ SeedResult run_seed(const RunOptions& options, std::uint64_t seed) {
   last_word_to = to;
   std::signal(SIGABRT, tell_and_die);
   std::signal(SIGSEGV, tell_and_die);
+  std::signal(SIGPROF, tell_and_die);
   for (std::uint64_t seed = first; seed <= options.last; seed += options.jobs) {
     const WorldOptions shape = options_of(options, seed);
     const SeedResult aborted{
         seed,
         0,
         true,
-        fmt::format("seed {}: the process was stopped (an assertion, see above); replay with: {} "
-                    "--seed {}{}",
-                    seed, options.command, seed, shape_words(shape)),
+        fmt::format(
+            "seed {}: the process was stopped (an assertion, see above, or it does not end); replay with: {} "
+            "--seed {}{}",
+            seed, options.command, seed, shape_words(shape)),
         {}};
     const std::string word = line_of(aborted);
     std::memcpy(last_word.data(), word.data(), std::min(word.size(), last_word.size() - 2));
     last_word[std::min(word.size(), last_word.size() - 2)] = '\0';
+    const std::int64_t tens = 1 + shape.faults / std::chrono::minutes(10);
+    const itimerval limit{{0, 0}, {kMostSeconds * tens * shape.volumes, 0}};
+    ::setitimer(ITIMER_PROF, &limit, nullptr);
     const std::string line = line_of(run_seed(options, seed));
     if (::write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size())) ::_exit(2);
   }

@@ -17,9 +17,9 @@ constexpr std::array<std::string_view, 25> kFaults{
     "lossy",         "slow",         "lose_answers", "watch_cuts",  "expire_watches", "store_down",
     "step_clock",    "full_disk",    "failing_sync", "slow_disk",   "old_boot",       "backend_timeout",
     "crash_point"};
-constexpr std::array<std::string_view, 9> kWishes{"create_volume", "delete_volume", "attach",
-                                                  "detach",        "open_client",   "close_client",
-                                                  "retarget",      "set_parameter", "set_setting"};
+constexpr std::array<std::string_view, 10> kWishes{
+    "create_volume", "delete_volume", "attach",        "detach",      "open_client",
+    "close_client",  "retarget",      "set_parameter", "set_setting", "hand_over"};
 
 template <std::size_t N>
 std::optional<std::size_t> index_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -133,6 +133,71 @@ Schedule draw_schedule(Random& random, const Swarm& swarm, const DrawOptions& op
   return schedule;
 }
 
+namespace {
+
+// One move during the stay of a ticket: how it goes on and how it ends is drawn too.
+void draw_move(Random& random, const DrawOptions& options, const Wish& stay, Duration leaves,
+               std::vector<Wish>& wishes) {
+  const auto second =
+      leaves - stay.at < 4s ? leaves : stay.at + draw(random, 1s, std::min<Duration>(leaves - stay.at, 60s));
+  const std::uint32_t step = 1 + static_cast<std::uint32_t>(random.below(options.nodes - 1));
+  const std::uint32_t there = 1 + (stay.node - 1 + step) % options.nodes;
+  const std::string ticket = stay.ticket + "m";
+  const auto add = [&](Duration at, WishKind kind, const std::string& of, std::uint32_t node,
+                       const std::string& type = "") {
+    wishes.push_back({at, kind, stay.volume, node, of, type, 0});
+  };
+  add(second, WishKind::attach, ticket, there, "csi-attacher");
+  const Duration acts = second + draw(random, 500ms, 15s);
+  Duration ends = acts + draw(random, 500ms, 40s);
+  switch (random.below(5)) {
+    case 0:
+    case 1:  // the guest moves, and the source's detach confirms
+      add(acts, WishKind::hand_over, stay.ticket, there, ticket);
+      add(ends, WishKind::detach, stay.ticket, 0);
+      ends = std::max(leaves, ends) + draw(random, 1s, 40s);
+      break;
+    case 2: break;  // the destination's detach rolls back before anybody has used it
+    case 3:         // somebody opens the destination while the source is still in use
+      add(acts, WishKind::open_client, ticket, there);
+      break;
+    default: {  // asked for, without a client; both stay until the source leaves
+      Wish activate{acts, WishKind::set_parameter, stay.volume, 0, ticket, "", 0};
+      activate.parameters["activate"] = "true";
+      wishes.push_back(activate);
+      if (random.chance(1, 2)) ends = leaves + draw(random, 200ms, 20s);
+      break;
+    }
+  }
+  add(ends, WishKind::close_client, ticket, there);
+  add(ends + 200ms, WishKind::detach, ticket, 0);
+}
+
+}  // namespace
+
+void draw_moves(Random& random, const DrawOptions& options, Schedule& schedule) {
+  if (options.nodes < 2) return;
+  std::vector<Wish> more;
+  for (std::uint32_t volume = 1; volume <= options.volumes; ++volume) {
+    if (random.chance(1, 4)) continue;
+    for (Wish& wish : schedule.wishes) {
+      if (wish.volume != volume) continue;
+      if (wish.kind == WishKind::create_volume) {
+        wish.migratable = true;
+        wish.access_mode = "rwx";
+      }
+      if (wish.kind != WishKind::attach || wish.ticket.ends_with('b') || random.chance(1, 4)) continue;
+      Duration leaves = options.warm_up + options.faults;
+      for (const Wish& other : schedule.wishes)
+        if (other.kind == WishKind::detach && other.ticket == wish.ticket) leaves = other.at;
+      if (leaves > wish.at + 1s) draw_move(random, options, wish, leaves, more);
+    }
+  }
+  schedule.wishes.insert(schedule.wishes.end(), more.begin(), more.end());
+  std::stable_sort(schedule.wishes.begin(), schedule.wishes.end(),
+                   [](const Wish& a, const Wish& b) { return a.at < b.at; });
+}
+
 Json to_json(const Schedule& schedule) {
   Json faults = Json::array();
   for (const Fault& fault : schedule.faults)
@@ -142,14 +207,19 @@ Json to_json(const Schedule& schedule) {
                                    {"lasts", static_cast<std::int64_t>(fault.lasts.count())},
                                    {"argument", fault.argument}}));
   Json wishes = Json::array();
-  for (const Wish& wish : schedule.wishes)
-    wishes.push_back(Json::object({{"at", static_cast<std::int64_t>(wish.at.count())},
-                                   {"kind", to_string(wish.kind)},
-                                   {"volume", static_cast<std::int64_t>(wish.volume)},
-                                   {"node", static_cast<std::int64_t>(wish.node)},
-                                   {"ticket", wish.ticket},
-                                   {"type", wish.type},
-                                   {"replicas", static_cast<std::int64_t>(wish.replicas)}}));
+  for (const Wish& wish : schedule.wishes) {
+    Json one(Json::object({{"at", static_cast<std::int64_t>(wish.at.count())},
+                           {"kind", to_string(wish.kind)},
+                           {"volume", static_cast<std::int64_t>(wish.volume)},
+                           {"node", static_cast<std::int64_t>(wish.node)},
+                           {"ticket", wish.ticket},
+                           {"type", wish.type},
+                           {"replicas", static_cast<std::int64_t>(wish.replicas)}}));
+    if (wish.migratable) one.set("migratable", true);
+    if (!wish.access_mode.empty()) one.set("access_mode", wish.access_mode);
+    if (wish.parameters.contains("activate")) one.set("activate", true);
+    wishes.push_back(std::move(one));
+  }
   return Json::object({{"faults", std::move(faults)}, {"wishes", std::move(wishes)}});
 }
 
@@ -179,6 +249,10 @@ Result<Schedule> schedule_from(const Json& json) {
                                static_cast<std::uint32_t>(number(one, "volume")),
                                static_cast<std::uint32_t>(number(one, "node")), text(one, "ticket"),
                                text(one, "type"), static_cast<std::uint32_t>(number(one, "replicas"))});
+    Wish& wish = schedule.wishes.back();
+    wish.migratable = one.get_bool("migratable").value_or(false);
+    wish.access_mode = text(one, "access_mode");
+    if (one.get_bool("activate").value_or(false)) wish.parameters["activate"] = "true";
   }
   return schedule;
 }

@@ -51,7 +51,7 @@ struct Fault {
   Duration lasts{0};
   std::int64_t argument = 0;
   // Of the faults that hit a process: which, by kind and name or the beginning of it ("engine volume-1",
-  // "replica volume-1-r-2"); empty: `target` chooses.
+  // "replica volume-1-r-2", "engine volume-1 on node-2"); empty: `target` chooses.
   std::string process = {};
   bool operator==(const Fault&) const = default;
 };
@@ -66,6 +66,7 @@ enum class WishKind : std::uint8_t {
   retarget,       // ticket `ticket` asks for `node` from now on
   set_parameter,  // `parameters` are added to those of ticket `ticket`
   set_setting,    // the Setting `ticket` becomes `type`
+  hand_over,      // a guest moves: the client of `ticket` rests, that of ticket `type` goes on, on `node`
 };
 std::string_view to_string(WishKind kind);
 
@@ -109,5 +110,7 @@ struct DrawOptions {
 };
 Swarm draw_swarm(Random& random, const DrawOptions& options);
 Schedule draw_schedule(Random& random, const Swarm& swarm, const DrawOptions& options);
+// Volumes of the schedule become migratable and move while they are attached.
+void draw_moves(Random& random, const DrawOptions& options, Schedule& schedule);
 
 }  // namespace moor::sim

@@ -20,19 +20,33 @@ std::vector<ServerSight> Cluster::servers_seen() const {
   return found;
 }
 
-std::vector<EngineSight> Cluster::engines() const {
+std::vector<EngineSight> Cluster::see_engines(std::optional<std::string_view> volume) const {
   std::vector<EngineSight> found;
-  for (const auto& process : living())
-    if (const auto engine = std::dynamic_pointer_cast<EngineProcess>(process);
-        engine && engine->core() != nullptr)
-      found.push_back(engine->sight());
+  for (const auto& machine : machines) {
+    // An agent's keys begin with what they are for; it has far more replicas than engines.
+    const auto& processes = machine->processes;
+    for (auto at = processes.lower_bound("e-"); at != processes.end() && at->first.starts_with("e-"); ++at) {
+      const auto* engine = dynamic_cast<const EngineProcess*>(at->second.get());
+      if (engine == nullptr || !engine->is_alive() || engine->core() == nullptr) continue;
+      if (!volume || engine->config().volume == *volume) found.push_back(engine->sight());
+    }
+  }
   return found;
 }
 
-std::vector<ReplicaSight> Cluster::replicas() const {
+std::vector<EngineSight> Cluster::engines() const {
+  return see_engines(std::nullopt);
+}
+
+std::vector<EngineSight> Cluster::engines_of(std::string_view volume) const {
+  return see_engines(volume);
+}
+
+std::vector<ReplicaSight> Cluster::see_replicas(std::optional<std::string_view> volume) const {
   std::vector<ReplicaSight> found;
   for (const auto& machine : machines) {
     for (const auto& [path, directory] : machine->directories) {
+      if (volume && directory.volume != *volume) continue;
       ReplicaSight sight;
       sight.node = machine->name();
       sight.directory = path;
@@ -41,9 +55,8 @@ std::vector<ReplicaSight> Cluster::replicas() const {
       sight.disk = directory.disk.get();
       sight.floor = directory.floor;
       sight.generation = directory.generation;
-      for (const auto& [key, process] : machine->processes) {
-        const auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
-        if (replica == nullptr || !replica->is_alive() || replica->directory() != path) continue;
+      const auto replica = directory.process.lock();
+      if (replica != nullptr && replica->is_alive() && replica->directory() == path) {
         sight.pid = replica->pid();
         sight.open = replica->is_open();
         sight.core = replica->core();
@@ -52,6 +65,14 @@ std::vector<ReplicaSight> Cluster::replicas() const {
     }
   }
   return found;
+}
+
+std::vector<ReplicaSight> Cluster::replicas() const {
+  return see_replicas(std::nullopt);
+}
+
+std::vector<ReplicaSight> Cluster::replicas_of(std::string_view volume) const {
+  return see_replicas(volume);
 }
 
 std::vector<DeviceSight> Cluster::devices() const {

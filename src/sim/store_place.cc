@@ -86,12 +86,24 @@ store::JournalContent JournalDisk::content() const {
 }
 
 SimJournal::SimJournal(Context& context, SimProcess& process, JournalDisk& disk, std::string through)
-    : context_(context), process_(process), disk_(disk), through_(std::move(through)) {}
+    : context_(context), process_(process), disk_(disk), through_(std::move(through)) {
+  process_.on_death([this, alive = alive_] {
+    if (*alive) lose();
+  });
+}
 
 SimJournal::~SimJournal() {
+  lose();
+  *alive_ = false;
+}
+
+// The process ends with a batch under way: nobody will hear what became of it.
+void SimJournal::lose() {
   if (under_way_ == nullptr) return;
   context_.scheduler.cancel(event_);
-  if (context_.scheduler.random().chance(1, 2)) disk_.apply(*under_way_, through_);
+  const auto batch = std::exchange(under_way_, nullptr);
+  if (context_.scheduler.random().chance(1, 2)) disk_.apply(*batch, through_);
+  process_.post([done = std::exchange(done_, {})] { done(make_error(Errc::unavailable, "severed")); });
 }
 
 void SimJournal::append(store::JournalBatch batch, Done done) {
@@ -101,10 +113,11 @@ void SimJournal::append(store::JournalBatch batch, Done done) {
   }
   MOOR_ASSERT(under_way_ == nullptr, "one batch at a time");
   under_way_ = std::make_shared<store::JournalBatch>(std::move(batch));
-  event_ = context_.scheduler.after(context_.scheduler.between(200us, 4ms), [this, done = std::move(done)] {
+  done_ = std::move(done);
+  event_ = context_.scheduler.after(context_.scheduler.between(200us, 4ms), [this] {
     const auto safe = std::exchange(under_way_, nullptr);
     disk_.apply(*safe, through_);
-    process_.post([done] { done({}); });
+    process_.post([done = std::exchange(done_, {})] { done({}); });
   });
 }
 

@@ -48,8 +48,12 @@ class SimJournal final : public store::Journal {
   SimProcess& process_;
   JournalDisk& disk_;
   std::string through_;
+  void lose();
+
   std::shared_ptr<store::JournalBatch> under_way_;
+  Done done_;
   Scheduler::EventId event_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 // The shared store, on a machine of its own that never fails: etcd is trusted to be what it says.

@@ -40,10 +40,33 @@ void break_wire(Context& context, const PeerWirePtr& wire) {
   context.scheduler.after(context.scheduler.between(500ms, 60s), [wire] {
     const auto replica = wire->replica.lock();
     if (replica != nullptr) replica->deliver([wire, raw = replica.get()] { raw->closed(wire); });
+    const auto source = wire->source.lock();
+    if (source != nullptr) source->deliver([wire, raw = source.get()] { raw->forward_closed(wire); });
   });
 }
 
-bool to_replica(Context& context, const PeerWirePtr& wire, std::function<void(ReplicaProcess&)> deliver) {
+void close_far_end(Context& context, const PeerWirePtr& wire, block::PeerRefusal reason,
+                   const std::string& why) {
+  wire->replica_open = false;
+  if (!context.network.reaches(wire->replica_machine, wire->engine_machine)) return break_wire(context, wire);
+  const bool heard = context.scheduler.random().chance(3, 4);
+  tell_engine_end(context, wire, heard ? reason : block::PeerRefusal::none, why,
+                  context.network.delay(wire->replica_machine, wire->engine_machine));
+}
+
+void lose_far_end(Context& context, const PeerWirePtr& wire, bool has_power) {
+  wire->replica_open = false;
+  if (!has_power || !context.network.reaches(wire->replica_machine, wire->engine_machine))
+    return break_wire(context, wire);
+  tell_engine_end(context, wire, block::PeerRefusal::none, "connection reset",
+                  context.network.delay(wire->replica_machine, wire->engine_machine));
+}
+
+namespace {
+
+template <class Far>
+bool to_far_end(Context& context, const PeerWirePtr& wire, std::weak_ptr<Far> PeerWire::*far,
+                std::function<void(Far&)> deliver) {
   if (wire->broken) return false;
   ++context.counts.messages;
   if (!context.network.reaches(wire->engine_machine, wire->replica_machine)) {
@@ -53,16 +76,26 @@ bool to_replica(Context& context, const PeerWirePtr& wire, std::function<void(Re
   }
   const Duration delay = travel(context, wire->engine_machine, wire->replica_machine);
   wire->last_to_replica = std::max(wire->last_to_replica, context.scheduler.now() + delay);
-  context.scheduler.at(wire->last_to_replica, [&context, wire, deliver = std::move(deliver)] {
-    const auto replica = wire->replica.lock();
-    if (wire->broken || replica == nullptr) return;
+  context.scheduler.at(wire->last_to_replica, [&context, wire, far, deliver = std::move(deliver)] {
+    const auto process = ((*wire).*far).lock();
+    if (wire->broken || process == nullptr) return;
     if (!context.network.reaches(wire->engine_machine, wire->replica_machine)) {
       ++context.counts.messages_lost;
       return break_wire(context, wire);
     }
-    replica->deliver([deliver, raw = replica.get()] { deliver(*raw); });
+    process->deliver([deliver, raw = process.get()] { deliver(*raw); });
   });
   return true;
+}
+
+}  // namespace
+
+bool to_replica(Context& context, const PeerWirePtr& wire, std::function<void(ReplicaProcess&)> deliver) {
+  return to_far_end(context, wire, &PeerWire::replica, std::move(deliver));
+}
+
+bool to_source(Context& context, const PeerWirePtr& wire, std::function<void(EngineProcess&)> deliver) {
+  return to_far_end(context, wire, &PeerWire::source, std::move(deliver));
 }
 
 bool to_engine(Context& context, const PeerWirePtr& wire, std::function<void(EngineProcess&)> deliver) {

@@ -65,6 +65,10 @@ bool World::run_until(const std::function<bool(const Reality&)>& holds, Duration
 void World::inject(const Fault& fault) {
   inside_->cluster.inject(fault);
 }
+void World::inject_soon(const Fault& fault) {
+  Cluster& cluster = inside_->cluster;
+  cluster.context.scheduler.soon([&cluster, fault] { cluster.inject(fault); });
+}
 void World::wish(const Wish& wish) {
   inside_->cluster.wish(wish);
 }
@@ -107,7 +111,8 @@ bool World::settle(Duration limit) {
 void World::judge() {
   Cluster& cluster = inside_->cluster;
   cluster.begin_final_reads();
-  cluster.run_until([&cluster](const Reality&) { return cluster.reads_open() == 0; }, 2min);
+  if (!cluster.run_until([&cluster](const Reality&) { return cluster.reads_open() == 0; }, 2min))
+    cluster.judge_unanswered();
   for (const auto& checker : cluster.checkers)
     if (!cluster.violation) checker->after_healing(cluster);
 }
@@ -125,6 +130,11 @@ Outcome World::run() {
       const DrawOptions draw{options.nodes,        options.volumes, options.servers,
                              options.shared_store, options.warm_up, options.faults};
       schedule = draw_schedule(random, draw_swarm(random, draw), draw);
+      if (options.moves) {
+        // Of its own too: without it a seed is what it was.
+        SeededRandom moves(options.seed * 0x9e3779b97f4a7c15ull + 2);
+        draw_moves(moves, draw, schedule);
+      }
     }
     cluster.schedule_all(schedule);
   }

@@ -37,6 +37,7 @@ struct WorldOptions {
   Duration io_pause = std::chrono::milliseconds(500);  // between two requests of one client, on average
   std::uint64_t volume_bytes = 8u << 20;
   bool own_shape = false;  // the numbers above follow from the seed
+  bool moves = false;      // volumes move while they are attached
   bool check = true;
   bool keep_trace = false;                                     // for --trace and --html
   std::function<void(const std::string& line)> on_trace = {};  // as it happens
@@ -103,6 +104,7 @@ class World {
   // False: it did not come to pass in time, or a rule was violated before.
   bool run_until(const std::function<bool(const Reality&)>& holds, Duration limit);
   void inject(const Fault& fault);
+  void inject_soon(const Fault& fault);  // as an event of its own
   void wish(const Wish& wish);
   // Everything broken is mended; what is down comes back.
   void heal();

@@ -65,7 +65,9 @@ class ThroughEmpty final : public Checker {
       if (!volume || !volume->before || !volume->after) continue;
       const std::string& was = volume->before->spec.node_id;
       const std::string& is = volume->after->spec.node_id;
-      if (was.empty() || is.empty() || was == is || volume->before->status.move) continue;
+      const auto& move = volume->before->status.move;
+      if (was.empty() || is.empty() || was == is) continue;
+      if (move && was == move->source_node_id && is == move->destination_node_id) continue;
       violated(fmt::format("volume {} was sent from node {} straight to node {} without having been detached",
                            change.name, was, is));
     }
@@ -142,7 +144,8 @@ class SatisfiedMeansAttached final : public Checker {
     if (before || ticket.node_id.empty()) return;
     const auto volume = reality.get<lh::Volume>(change.space, change.name);
     const auto grant = reality.get<mr::Grant>(change.space, change.name);
-    if (!volume || !grant || volume->status.move || naive::is_served_by_share(ticket, *volume)) return;
+    if (!volume || !grant || naive::is_served_by_share(ticket, *volume)) return;
+    if (volume->status.move) return check_moving(change, ticket, *volume, *grant);
     const auto say = [&](const std::string& why) {
       violated(fmt::format("volume {}: ticket {} is told that it has the volume on node {}, and {}",
                            change.name, ticket.id, ticket.node_id, why));
@@ -156,6 +159,19 @@ class SatisfiedMeansAttached final : public Checker {
     if (!naive::fits(ticket, volume->spec.disable_frontend))
       say(volume->spec.disable_frontend ? "it is attached without the front end that the ticket wants"
                                         : "it is attached with a front end that the ticket does not want");
+  }
+
+  // The source keeps what it has; the destination has it when its standby is ready and granted.
+  void check_moving(const Change& change, const lh::AttachmentTicket& ticket, const lh::Volume& volume,
+                    const mr::Grant& grant) const {
+    if (ticket.node_id == volume.status.current_node_id && ticket.node_id == volume.spec.node_id) return;
+    const auto at = [&](const auto& holder) { return holder && holder->node == ticket.node_id; };
+    const bool granted = at(grant.spec.active) || at(grant.spec.standby);
+    if (granted && volume.status.current_migration_node_id == ticket.node_id) return;
+    violated(
+        fmt::format("volume {}: ticket {} is told that it has the volume on node {}, and the move there "
+                    "is not ready ({})",
+                    change.name, ticket.id, ticket.node_id, to_string(volume.status.move->phase)));
   }
 };
 

@@ -27,6 +27,15 @@ std::unique_ptr<Checker> invariant_s09_through_empty();
 std::unique_ptr<Checker> invariant_s10_current_node_is_true();
 std::unique_ptr<Checker> invariant_s15_satisfied_means_attached();
 
+// move_checks.cc
+std::unique_ptr<Checker> invariant_s21_two_nodes_at_most();
+std::unique_ptr<Checker> invariant_s22_only_the_named_acknowledge();
+std::unique_ptr<Checker> invariant_s23_one_side_is_left();
+std::unique_ptr<Checker> invariant_s24_confirm_is_final();
+std::unique_ptr<Checker> invariant_s24_the_record_chooses();
+std::unique_ptr<Checker> invariant_s25_the_holder_is_kept();
+std::unique_ptr<Checker> liveness_l05_every_move_ends();
+
 // object_checks.cc
 std::unique_ptr<Checker> invariant_s32_nothing_outlives_its_volume();
 std::unique_ptr<Checker> invariant_s33_directory_of_one_volume();

@@ -17,15 +17,21 @@ class ReplicaObeysItsFloor final : public Checker {
  public:
   ReplicaObeysItsFloor() : Checker("S4") {}
   void at_step(const Reality& reality, const Step& step) override {
-    if (step.processes) look(reality);
+    if (step.processes) look(reality.replicas());
   }
-  void on_answer(const Reality& reality, const ClientAnswer&) override { look(reality); }
-  void on_commit(const Reality& reality, const Commit&) override { look(reality); }
-  void after_healing(const Reality& reality) override { look(reality); }
+  void on_answer(const Reality& reality, const ClientAnswer& answer) override {
+    look(reality.replicas_of(answer.volume));
+  }
+  // Every newer floor follows a change of the Grant, so one that went down is seen before it can rise again.
+  void on_commit(const Reality& reality, const Commit& commit) override {
+    for (const Change& change : commit.changes)
+      if (change.kind == &control::kind_of<mr::Grant>()) look(reality.replicas_of(change.name));
+  }
+  void after_healing(const Reality& reality) override { look(reality.replicas()); }
 
  private:
-  void look(const Reality& reality) {
-    for (const ReplicaSight& replica : reality.replicas()) {
+  void look(const std::vector<ReplicaSight>& replicas) {
+    for (const ReplicaSight& replica : replicas) {
       block::Floor& known = floors_[{replica.node, replica.directory}];
       const block::Floor& now = replica.floor;
       const bool lower = now.epoch < known.epoch || (now.epoch == known.epoch && now.session < known.session);
@@ -58,7 +64,7 @@ struct Served {
 
 std::optional<Served> served_by(const Reality& reality, const ClientAnswer& answer) {
   if (answer.error != 0 || answer.op == ClientOp::read || answer.epoch == 0) return std::nullopt;
-  const auto engines = reality.engines();
+  const auto engines = reality.engines_of(answer.volume);
   const EngineSight* engine = find_engine(engines, answer.volume, answer.epoch);
   if (engine == nullptr || engine->core == nullptr) return std::nullopt;
   Served served{engine->core->status(), {}};
@@ -79,7 +85,7 @@ class MembersKnowTheEpoch final : public Checker {
     const auto served = served_by(reality, answer);
     if (!served) return;
     const auto generation = served->status.membership.generation;
-    const auto replicas = reality.replicas();
+    const auto replicas = reality.replicas_of(answer.volume);
     for (const auto& [name, mode] : served->grant.members) {
       if (mode != mr::MemberMode::rw) continue;
       const ReplicaSight* replica = find_replica(replicas, name);

@@ -45,9 +45,9 @@ class AcknowledgedDataStays final : public Checker {
  private:
   // After an engine that died members may differ where their logs say so, until the next start.
   static bool is_clean(const Reality& reality, const VolumeHistory& history, const Grant& grant) {
-    for (const ReplicaSight& replica : reality.replicas()) {
+    for (const ReplicaSight& replica : reality.replicas_of(history.volume)) {
       const auto mode = grant.spec.members.find(replica.name);
-      if (replica.volume != history.volume || replica.core != nullptr) continue;
+      if (replica.core != nullptr) continue;
       if (mode == grant.spec.members.end() || mode->second != MemberMode::rw) continue;
       const auto answer = reality.answer_of(replica);
       if (answer && (!answer->clean || !answer->dirty.empty())) return false;
@@ -59,9 +59,9 @@ class AcknowledgedDataStays final : public Checker {
     std::string first;
     std::vector<std::byte> reference;
     if (!is_clean(reality, history, grant)) return;
-    for (const ReplicaSight& replica : reality.replicas()) {
+    for (const ReplicaSight& replica : reality.replicas_of(history.volume)) {
       const auto mode = grant.spec.members.find(replica.name);
-      if (replica.volume != history.volume || replica.core != nullptr) continue;
+      if (replica.core != nullptr) continue;
       if (mode == grant.spec.members.end() || mode->second != MemberMode::rw) continue;
       const auto bytes = reality.bytes_of(replica);
       if (!bytes)
@@ -120,7 +120,7 @@ class AnEpochHasOneEngine final : public Checker {
  public:
   AnEpochHasOneEngine() : Checker("S3") {}
   void at_step(const Reality& reality, const Step& step) override {
-    if (!step.processes && !step.engines) return;
+    if (!step.processes) return;
     for (const EngineSight& engine : reality.engines()) {
       const auto key = std::pair(engine.volume, engine.epoch);
       const std::string who = fmt::format("{} pid {}", engine.node, engine.pid);
@@ -138,15 +138,17 @@ class AnEpochHasOneEngine final : public Checker {
 class OneNodeIsGranted final : public Checker {
  public:
   OneNodeIsGranted() : Checker("S7") {}
-  void on_commit(const Reality&, const Commit& commit) override {
+  void on_commit(const Reality& reality, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<Grant>()) continue;
       const auto before = read<Grant>(change.before);
       const auto after = read<Grant>(change.after);
       if (!before || !after || !before->spec.active || !after->spec.active) continue;
+      const auto volume = reality.get<lh::Volume>(change.space, change.name);
+      const bool moves = volume && volume->status.move;
       const auto& old = *before->spec.active;
       const auto& now = *after->spec.active;
-      if (old.node != now.node && !after->spec.standby && !before->spec.standby)
+      if (old.node != now.node && !after->spec.standby && !before->spec.standby && !moves)
         violated(fmt::format("the Grant of {} goes from {} (epoch {}) to {} (epoch {}) without a release",
                              change.name, old.node, old.epoch, now.node, now.epoch));
       if (old.epoch == now.epoch && (old.node != now.node || old.incarnation != now.incarnation))

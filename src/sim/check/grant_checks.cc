@@ -19,7 +19,7 @@ class OneWriter final : public Checker {
   OneWriter() : Checker("S1") {}
 
   void at_step(const Reality& reality, const Step& step) override {
-    if (!step.processes && !step.engines) return;
+    if (!step.processes) return;
     for (const EngineSight& engine : reality.engines()) {
       Newest& newest = newest_[engine.volume];
       if (engine.serving && engine.epoch > newest.epoch) newest = {engine.epoch, step.number, engine.node};
@@ -151,7 +151,9 @@ class EpochIsOneProcess final : public Checker {
   std::map<std::pair<std::string, std::int64_t>, std::string> lives_;  // node, incarnation → boot id
 };
 
-// Who held the Grant leaves it only with a proof, and the proof is true: no process of that epoch lives.
+// Who held the Grant leaves it only with a proof, and the proof is true: no process of that epoch lives, or
+// every member has a higher one. In a move it may leave before that, replaced by an epoch above all; then the
+// proof is owed until the move's record goes.
 class ReleaseIsProven final : public Checker {
  public:
   ReleaseIsProven() : Checker("S12") {}
@@ -160,21 +162,70 @@ class ReleaseIsProven final : public Checker {
     for (const Change& change : commit.changes) {
       const auto grant = changed<mr::Grant>(change);
       if (!grant || !grant->before || !grant->after) continue;
+      pay(reality, change.name, grant->after->spec);
       const auto& was = grant->before->spec.active;
       if (!was || grant->after->spec.active == was) continue;
-      if (grant->before->spec.standby && grant->after->spec.active == grant->before->spec.standby) continue;
-      check(reality, change.name, *was, grant->after->spec);
+      check(reality, change, *was, grant->before->spec, grant->after->spec);
     }
+    for (const Change& change : commit.changes)
+      if (const auto volume = changed<lh::Volume>(change); volume && volume->before &&
+                                                           volume->before->status.move &&
+                                                           (!volume->after || !volume->after->status.move))
+        settle(reality, change);
   }
 
  private:
-  void check(const Reality& reality, const std::string& volume, const mr::GrantHolder& was,
-             const mr::GrantSpec& after) const {
-    const auto proof = std::find_if(after.proofs.rbegin(), after.proofs.rend(),
-                                    [&](const mr::ReleaseProof& one) { return one.holder == was; });
-    if (proof == after.proofs.rend())
-      return violated(fmt::format("volume {}: {} left the Grant without a proof", volume, describe(was)));
-    if (proof->type == mr::ProofType::fenced || proof->type == mr::ProofType::override_by_operator) return;
+  // A source that took its volume back goes on in a higher epoch as the same process: its end is the end of
+  // both.
+  static bool covers(const mr::GrantHolder& proven, const mr::GrantHolder& holder) {
+    return proven.engine == holder.engine && proven.node == holder.node &&
+           proven.incarnation == holder.incarnation && proven.epoch >= holder.epoch;
+  }
+  static const mr::ReleaseProof* proof_of(const mr::GrantSpec& grant, const mr::GrantHolder& holder) {
+    const auto proof = std::find_if(grant.proofs.rbegin(), grant.proofs.rend(),
+                                    [&](const mr::ReleaseProof& one) { return covers(one.holder, holder); });
+    return proof == grant.proofs.rend() ? nullptr : &*proof;
+  }
+
+  void check(const Reality& reality, const Change& change, const mr::GrantHolder& was,
+             const mr::GrantSpec& before, const mr::GrantSpec& after) {
+    if (const mr::ReleaseProof* proof = proof_of(after, was))
+      return judge(reality, change.name, was, after, *proof);
+    const auto volume = reality.get<lh::Volume>(change.space, change.name);
+    const bool moves = volume && volume->status.move && after.active && after.active->epoch > was.epoch;
+    const bool other = moves && after.active->engine != was.engine;
+    const bool undone = moves && before.standby && !after.standby && after.active->node == was.node &&
+                        after.active->incarnation == was.incarnation;
+    if (!other && !undone)
+      return violated(
+          fmt::format("volume {}: {} left the Grant without a proof", change.name, describe(was)));
+    if (other) owed_[change.name].push_back(was);
+  }
+
+  void pay(const Reality& reality, const std::string& volume, const mr::GrantSpec& grant) {
+    auto& owed = owed_[volume];
+    for (auto holder = owed.begin(); holder != owed.end();) {
+      const mr::ReleaseProof* proof = proof_of(grant, *holder);
+      if (proof != nullptr) judge(reality, volume, *holder, grant, *proof);
+      holder = proof != nullptr ? owed.erase(holder) : std::next(holder);
+    }
+  }
+
+  // The record goes: nobody but the side that stays may be left unproven.
+  void settle(const Reality& reality, const Change& change) {
+    const auto owed = std::exchange(owed_[change.name], {});
+    const auto grant = reality.get<mr::Grant>(change.space, change.name);
+    for (const mr::GrantHolder& holder : owed)
+      if (grant && !(grant->spec.active && grant->spec.active->engine == holder.engine))
+        violated(fmt::format("volume {}: its move is over, and the release of {} was never proven",
+                             change.name, describe(holder)));
+  }
+
+  void judge(const Reality& reality, const std::string& volume, const mr::GrantHolder& was,
+             const mr::GrantSpec& after, const mr::ReleaseProof& found) const {
+    const mr::ReleaseProof* proof = &found;
+    if (proof->type == mr::ProofType::fenced) return fenced(reality, volume, was, after);
+    if (proof->type == mr::ProofType::override_by_operator) return;
     const std::string_view word = proof->type == mr::ProofType::unmounted
                                       ? "its agent said that it has stopped"
                                       : "its node was started anew";
@@ -191,6 +242,20 @@ class ReleaseIsProven final : public Checker {
                         "{} by {} user(s)",
                         volume, describe(was), device.link, device.node, device.users));
   }
+
+  void fenced(const Reality& reality, const std::string& volume, const mr::GrantHolder& was,
+              const mr::GrantSpec& after) const {
+    const auto replicas = reality.replicas();
+    for (const auto& [name, mode] : after.members) {
+      const ReplicaSight* replica = find_replica(replicas, name);
+      if (mode != mr::MemberMode::rw || replica == nullptr) continue;
+      if (replica->floor.epoch <= static_cast<std::uint64_t>(was.epoch))
+        violated(fmt::format("volume {}: {} is said to be fenced, and member {} would still obey it", volume,
+                             describe(was), name));
+    }
+  }
+
+  std::map<std::string, std::vector<mr::GrantHolder>> owed_;  // by volume
 };
 
 class FailedMemberStaysOut final : public Checker {

@@ -39,10 +39,6 @@ class TicketsAreSatisfied final : public Checker {
       if (!volume || volume->metadata.is_being_deleted() || has_given_up(reality, *volume)) continue;
       check(reality, *volume, book);
     }
-    for (const DeviceSight& device : reality.devices())
-      if (device.core != nullptr && device.core->state() == block::bridge::State::up &&
-          device.core->open() > 0)
-        stuck(reality, device);
   }
 
  private:
@@ -93,28 +89,6 @@ class TicketsAreSatisfied final : public Checker {
                            volume.metadata.name, volume.status.current_node_id, grant->spec.active->epoch,
                            engine == nullptr ? "does not run" : "does not serve"));
   }
-
-  struct Waiting {
-    std::size_t answers = 0;  // since faults have stopped
-    std::size_t fewest = SIZE_MAX;
-  };
-  static constexpr std::size_t kEnoughAnswers = 30;
-
-  void stuck(const Reality& reality, const DeviceSight& device) {
-    const Waiting& waiting = waiting_[{device.node, device.pid}];
-    if (waiting.fewest == 0 || waiting.answers < kEnoughAnswers) return;
-    for (const EngineSight& engine : reality.engines()) {
-      if (engine.volume != device.volume || engine.node != device.node || engine.core == nullptr) continue;
-      const auto status = engine.core->status();
-      if (status.state == block::engine::State::serving && status.operations == 0)
-        return violated(
-            fmt::format("volume {}: the device on node {} has {} requests that were never answered, and its "
-                        "engine has nothing to do",
-                        device.volume, device.node, device.core->open()));
-    }
-  }
-
-  std::map<std::pair<std::string, int>, Waiting> waiting_;  // by node and process
 };
 
 class UnwantedIsDetached final : public Checker {

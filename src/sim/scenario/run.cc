@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/assert.h"
@@ -107,7 +108,10 @@ Fault to_fault(const Statement& statement, FaultKind kind) {
       // "engine volume-1", "replica volume-1-r-2", "replica volume-1" for all of them
       fault.process =
           fmt::format("{} {}", words[0] == "replicas" ? "replica" : words[0], volume_name(words[1]));
-      if (words.size() > 2) fault.process += "-r-" + words[2];
+      if (words.size() > 3)
+        fault.process += " on " + node_name(words[3]);
+      else if (words.size() > 2)
+        fault.process += "-r-" + words[2];
       break;
     case FaultKind::failing_sync:
       fault.process = fmt::format("replica {}-r-{}", volume_name(words[0]), words[1]);
@@ -137,7 +141,9 @@ std::optional<Wish> to_wish(const Statement& statement) {
   wish.volume = number_of(words[0]);
   for (const std::string& word : words)
     if (word.size() > 1 && word[0] == 'n' && word[1] >= '0' && word[1] <= '9') wish.node = number_of(word);
-  if (statement.verb == "volume") {
+  if (statement.verb == "hand-over") {
+    wish.kind = WishKind::hand_over;  // its tickets are found by their nodes
+  } else if (statement.verb == "volume") {
     wish.kind = WishKind::create_volume;
     wish.replicas = static_cast<std::uint32_t>(std::stoul(option(statement, "replicas", "3")));
     wish.access_mode = option(statement, "mode", "rwo");
@@ -181,6 +187,10 @@ class Run {
     auto promises = std::make_unique<Promises>();
     promises_ = promises.get();
     world_.add_checker(std::move(promises));
+    const auto sweeps = [](const Statement& one) { return one.verb == "sweep-begin"; };
+    world_.crash_points().set_window(
+        std::none_of(scenario.statements.begin(), scenario.statements.end(), sweeps));
+    if (options.prepare) options.prepare(world_);
   }
 
   ScenarioOutcome finish() {
@@ -227,6 +237,8 @@ class Run {
 
   void perform(const Statement& statement) {
     if (statement.verb == "wait") return world_.run_for(*parse_signed_duration(statement.words[0]));
+    if (statement.verb == "sweep-begin" || statement.verb == "sweep-end")
+      return world_.crash_points().set_window(statement.verb == "sweep-begin");
     if (statement.verb == "settle") {
       if (!world_.settle(duration(statement, "within", kSettleLimit)) && !world_.violation())
         fail(statement, "it did not come to rest");
@@ -244,6 +256,10 @@ class Run {
     if (wish->kind == WishKind::attach || wish->kind == WishKind::retarget) tickets_[place] = wish->ticket;
     if (wish->kind == WishKind::open_client || wish->kind == WishKind::close_client)
       wish->ticket = tickets_[place];
+    if (wish->kind == WishKind::hand_over) {
+      wish->ticket = tickets_[{wish->volume, number_of(statement.words[2])}];
+      wish->type = tickets_[place];
+    }
     world_.wish(*wish);
   }
 

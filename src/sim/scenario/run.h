@@ -14,6 +14,7 @@ namespace moor::sim {
 
 struct ScenarioOptions {
   std::optional<std::uint64_t> seed = std::nullopt;  // instead of its own: the same story, other delays
+  std::function<void(World&)> prepare = {};          // before its first step
   bool keep_trace = false;
   std::function<void(const std::string& line)> on_trace = {};
 };
