@@ -1,5 +1,6 @@
 // moorblk device end to end: real file systems and real programs on a real loop device. Needs root, /dev/fuse
 // and loop devices; skipped, saying so, where they are missing.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -307,6 +308,80 @@ TEST_F(DeviceTest, AHungDeviceProcessIsRemovedTooAndAKilledOneIsReplaced) {
   third.signal(SIGTERM);
   EXPECT_EQ(third.wait(), 0);
   expect_nothing_left();
+}
+
+// A device over the standby of a move, held open by a client that reads through the page cache.
+class MovedDeviceTest : public DeviceTest {
+ protected:
+  std::string source_socket() const { return "unix:" + (directory_ / "s.sock"); }
+  std::vector<std::string> engine_words(int epoch, const std::string& listen, const std::string& ctl_name) {
+    std::vector<std::string> words{
+        "engine", "--volume",  "v",    "--epoch",   std::to_string(epoch), "--listen",
+        listen,   "--confirm", "auto", "--control", directory_ / ctl_name};
+    for (int i = 0; i < kReplicas; ++i) {
+      const std::string name = "r" + std::to_string(i);
+      words.insert(words.end(), {"--replica", "unix:" + (directory_ / name) + ".sock,name=" + name});
+    }
+    return words;
+  }
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_NO_FATAL_FAILURE(replicas());
+    auto source = engine_words(1, source_socket(), "s.ctl");
+    source.insert(source.end(), {"--peer-listen", "unix:" + (directory_ / "peer.sock"), "--hold"});
+    ASSERT_FALSE(start(std::move(source)).ready().empty());
+    auto standby = engine_words(2, socket(), "v.ctl");
+    standby.insert(standby.end(), {"--standby", "--source", "unix:" + (directory_ / "peer.sock")});
+    ASSERT_FALSE(start(std::move(standby)).ready().empty());
+    write_at_source(1);
+    ASSERT_FALSE(device().ready().empty());
+    fd_ = ::open(link().c_str(), O_RDWR);
+    ASSERT_GE(fd_, 0);
+    ASSERT_EQ(read_here(), 1);
+    write_at_source(2);
+    ASSERT_EQ(read_here(), 1) << "the page is not cached: this test would prove nothing";
+  }
+  void TearDown() override {
+    if (fd_ >= 0) ::close(fd_);
+    DeviceTest::TearDown();
+  }
+  void write_at_source(int pattern) const {
+    const Output done = run("qemu-io -f raw \"nbd+unix:///v?socket=" + source_socket().substr(5) +
+                            "\" -c \"write -P " + std::to_string(pattern) + " 0 64k\"");
+    ASSERT_EQ(done.code, 0) << done.text;
+  }
+  int read_here() const {
+    unsigned char byte = 0;
+    return ::pread(fd_, &byte, 1, 4096) == 1 ? byte : -1;
+  }
+  bool says(const std::string& what) const { return run(ctl("status")).text.find(what) != std::string::npos; }
+
+  int fd_ = -1;
+};
+
+TEST_F(MovedDeviceTest, PagesReadThroughTheStandbyAreDroppedAtAnActivationByRequest) {
+  EXPECT_TRUE(says("\"standby\": true"));
+  EXPECT_EQ(run(moorblk() + " ctl " + (directory_ / "v.ctl") + " activate").code, 0);
+  EXPECT_TRUE(eventually([&] { return says("\"pages_dropped\": 1") && says("\"connected\": true"); }));
+  EXPECT_EQ(read_here(), 2);
+}
+
+TEST_F(MovedDeviceTest, PagesReadThroughTheStandbyAreDroppedBeforeTheFirstWriteIsAnswered) {
+  const Output written =
+      run("dd if=/dev/zero of=" + link() + " bs=4k seek=100 count=1 oflag=direct conv=notrunc");
+  EXPECT_EQ(written.code, 0) << written.text;
+  EXPECT_EQ(read_here(), 2);
+  EXPECT_TRUE(says("\"pages_dropped\": 1"));
+}
+
+TEST_F(MovedDeviceTest, PagesReadThroughAStandbyThatDiedAreDroppedAtTheEngineThatFollows) {
+  kill(*servers_[servers_.size() - 2]);  // before the device
+  auto next = engine_words(3, socket(), "v.ctl");
+  next.insert(next.end(), {"--export-id", "v-1"});  // as the Grant would have it
+  ASSERT_FALSE(start(std::move(next)).ready().empty());
+  EXPECT_TRUE(eventually([&] { return says("\"pages_dropped\": 1") && says("\"connected\": true"); }));
+  EXPECT_EQ(read_here(), 2);
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ def test_the_story_works_as_it_is_written():
     with Machine() as machine:
         text = machine.type("\n".join(blocks_of("The story")) + DOWN)
         for expected in ("v1 attached to node-1, device /", "AttachedElsewhere", "v1 detached from node-1",
-                         "v1 attached to node-2, device /", "\nfastened\n", "volume v1 deleted"):
+                         "v1 attached to node-2, device /", "\nfastened\n", "volume v1 deleted",
+                         "vm is ready on node-2", "vm is on node-2", "\naloft\n", "volume vm deleted"):
             assert expected in text, f"{expected!r} is missing in\n{text}"
 
 

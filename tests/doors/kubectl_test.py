@@ -12,6 +12,20 @@ from moord import DEADLINE, Server, find_kubectls, say, skip, unpack_debian_kube
 
 NS = "longhorn-system"
 
+# As the page on live migration prints it, its comment too.
+MIGRATABLE_CLASS = """kind: StorageClass
+apiVersion: storage.k8s.io/v1
+metadata:
+  name: longhorn-migratable
+provisioner: driver.longhorn.io
+allowVolumeExpansion: true
+parameters:
+  numberOfReplicas: "3"
+  staleReplicaTimeout: "2880" # 48 hours in minutes
+  fromBackup: ""
+  migratable: "true"
+"""
+
 
 def volume(name, labels=None, **spec):
     return {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume",
@@ -35,8 +49,8 @@ class Kubectl:
         self.env = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": server.kubeconfig,
                     "KUBECACHEDIR": str(home / "cache"), "KUBE_EDITOR": str(home / "editor")}
 
-    def run(self, *arguments, objects=None, expect=0):
-        text = None if objects is None else json.dumps(
+    def run(self, *arguments, objects=None, text=None, expect=0):
+        text = text if objects is None else json.dumps(
             objects if isinstance(objects, dict) else
             {"apiVersion": "v1", "kind": "List", "items": objects})
         run = subprocess.run([self.path, *arguments], input=text, env=self.env, capture_output=True, text=True,
@@ -151,6 +165,16 @@ def apply_client_side(k):
     pv["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     has(k.run("apply", "-f", "-", objects=pv), "configured")
     assert k.run("get", "pv", "pv-applied", "-o", "jsonpath={.spec.persistentVolumeReclaimPolicy}") == "Delete"
+
+
+def migratable_class(k):
+    has(k.run("apply", "-f", "-", text=MIGRATABLE_CLASS), "storageclass.storage.k8s.io/longhorn-migratable created")
+    has(k.run("apply", "-f", "-", text=MIGRATABLE_CLASS), "unchanged")
+    has(k.run("get", "sc", "longhorn-migratable"), "driver.longhorn.io", "Delete", "Immediate", "true")
+    assert k.run("get", "sc", "longhorn-migratable", "-o", "jsonpath={.parameters.migratable}") == "true"
+    refused = k.run("apply", "-f", "-", objects=volume("single", accessMode="rwo", migratable=True), expect=1)
+    has(refused, "spec.migratable", "a migratable volume needs accessMode rwx")
+    k.run("delete", "sc", "longhorn-migratable")
 
 
 def apply_server_side(k):
@@ -451,7 +475,7 @@ def old_kubectl(k):
     k.run("delete", "ns", "team", f"--timeout={DEADLINE}s")
 
 
-STEPS = [discovery, explain, create, get, apply_client_side, apply_server_side, patch, label_and_annotate,
+STEPS = [discovery, explain, create, get, apply_client_side, migratable_class, apply_server_side, patch, label_and_annotate,
          edit_and_replace, describe_and_events, watching, waiting, access, cluster_scoped, deleting]
 
 

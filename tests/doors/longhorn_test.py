@@ -83,5 +83,50 @@ def test_a_rwo_volume_is_attached_and_detached_by_the_actions_it_links_to():
         assert "verb=attach" in log and "effect=attach" in log, "no audit line"
 
 
+def test_a_second_attach_begins_a_move_and_the_detaches_end_it():
+    with Place() as place, Dev(place) as dev:
+        place.moor("volume", "create", "v1", "--size", "64Mi", "--access-mode", "rwx", "--migratable", "--wait", "--kubeconfig",
+                   dev.state / "kubeconfig")
+        rest = Rest(dev)
+
+        def attach(node, code=200):
+            return rest.ask("POST", "/volumes/v1?action=attach",
+                            {"hostId": node, "disableFrontend": True, "attacherType": "csi-attacher", "attachmentID": f"csi-{node}"},
+                            code=code)
+
+        def detach(node):
+            return rest.ask("POST", "/volumes/v1?action=detach", {"hostId": node})
+
+        def settled(node):
+            def look():
+                volume = rest.volume("v1")
+                running = [one["hostId"] for one in volume["controllers"] if one["running"]]
+                return volume["state"] == "attached" and volume["currentNodeID"] == node and running == [node]
+            wait_until(look, f"v1 on {node} alone")
+
+        def move_to(node):
+            answer = attach(node)  # answered when the volume is ready there, not before
+            assert answer["volumeAttachment"]["attachments"][f"csi-{node}"]["satisfied"], answer
+            assert sorted(one["hostId"] for one in answer["controllers"] if one["running"]) == sorted([here, node]), answer
+
+        attach("node-1")
+        rest.wait_state("v1", "attached")
+        here = "node-1"
+        settled(here)
+        move_to("node-2")
+        assert attach("node-2")["state"] == "attached"  # again: the volume as it is
+        refused = attach("node-3", code=409)
+        assert "node-2" in refused["message"], refused
+        detach("node-2")  # the second node's: back to where it was
+        settled("node-1")
+        move_to("node-2")
+        detach("node-1")  # the first node's: confirmed
+        settled("node-2")
+        here = "node-2"
+        move_to("node-3")
+        detach("")  # all nodes
+        assert rest.wait_state("v1", "detached")["volumeAttachment"]["attachments"] == {}
+
+
 if __name__ == "__main__":
     run_tests(sys.modules[__name__])

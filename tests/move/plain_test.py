@@ -31,7 +31,7 @@ def test_a_guest_is_migrated_while_it_writes_and_every_block_is_on_the_volume():
 
 
 def test_the_check_of_the_volume_finds_a_block_that_is_missing_old_or_torn():
-    data = bytearray(16 * BLOCK)
+    data = bytearray(17 * BLOCK)
     for number in range(1, 41):
         slot = number % 16
         data[slot * BLOCK:(slot + 1) * BLOCK] = pattern(number)

@@ -114,13 +114,14 @@ class Qemu:
         self.monitor("cont")
         self.say(f"go {pause_us}")
 
-    def last(self):
-        return last_beat(self.text())
+    def beats(self):
+        """How many blocks the guest has called written on this console."""
+        return len(beats_in(self.text()))
 
     def wait_beats(self, more):
-        """Until the guest has written so many more blocks."""
-        goal = self.last() + more
-        wait_until(lambda: self.last() >= goal or "BAD" in self.text(), f"heartbeat {goal} of {self.name}")
+        """Until the guest has written so many more blocks here."""
+        goal = self.beats() + more
+        wait_until(lambda: self.beats() >= goal or "BAD" in self.text(), f"{goal} heartbeats of {self.name}")
 
     def migration(self):
         return self.monitor("query-migrate")
@@ -130,6 +131,13 @@ class Qemu:
                         {"capability": "pause-before-switchover", "state": pause_before_switchover}]
         self.monitor("migrate-set-capabilities", capabilities=capabilities)
         self.monitor("migrate", uri=uri)
+
+    def give_up(self):
+        """The migration is called off; the guest goes on here."""
+        self.monitor("migrate_cancel")
+        self.wait_migration("cancelled", "failed")
+        if self.monitor("query-status")["status"] != "running":
+            self.monitor("cont")
 
     def wait_migration(self, *statuses):
         """The status that came first of these; any other end of the migration is an error."""
@@ -172,16 +180,16 @@ def ready_guest(name, disk, **options):
 
 # What the guest said.
 
-def last_beat(text):
-    found = re.findall(r"^HB (\d+)\r?$", text[:text.rfind("\n") + 1], re.MULTILINE)
-    return int(found[-1]) if found else 0
+def beats_in(text):
+    """The numbers, of whole lines only."""
+    return [int(one) for one in re.findall(r"^HB (\d+)\r?$", text[:text.rfind("\n") + 1], re.MULTILINE)]
 
 
 def check_console(text):
     """Every heartbeat once and in order, and no read that was wrong. Gives the last number."""
     if "BAD" in text:
         raise AssertionError("a read was wrong: " + text[text.index("BAD"):].splitlines()[0])
-    numbers = [int(one) for one in re.findall(r"^HB (\d+)\r?$", text[:text.rfind("\n") + 1], re.MULTILINE)]
+    numbers = beats_in(text)
     for position, number in enumerate(numbers, 1):
         if number != position:
             raise AssertionError(f"heartbeat {position} says {number}: a gap or a repeat")
@@ -202,8 +210,10 @@ def pattern(number):
 
 
 def check_volume(data, last):
-    """Every block that the guest has called written is there; one more may be."""
-    slots = len(data) // BLOCK
+    """Every block that the guest has called written is there; one more may be. The last slot is nobody's: it is empty."""
+    slots = len(data) // BLOCK - 1
+    if any(data[slots * BLOCK:]):
+        raise AssertionError("a write came through that should not have")
     for slot in range(slots):
         numbers = [number for number in (last + 1, last) if number % slots == slot and number > 0]
         newest = last - (last - slot) % slots

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "cli"))  # behind: names of this folder come first
 from cluster import BIN, DEADLINE, Dev, Place, Program, run_tests, skip, wait_until  # noqa: E402,F401
 
 
@@ -38,15 +38,15 @@ def control(path, *words):
     done = subprocess.run([BIN / "moorblk", "ctl", path, *words], capture_output=True, text=True, timeout=DEADLINE)
     if done.returncode != 0:
         raise AssertionError(f"moorblk ctl {path} {' '.join(words)}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout or "{}")
 
 
 class PlainVolume:
     """Three replicas and one engine of moorblk on unix sockets, without a server."""
 
-    def __init__(self, daemons, directory, size):
+    def __init__(self, daemons, directory, size, *options):
         self.directory, self.socket = directory, directory / "v.sock"
-        replicas = []
+        self.replicas = []
         for i in range(3):
             data = directory / f"r{i}"
             subprocess.run([BIN / "moorblk", "replica", "create", data, "--size", str(size)], check=True,
@@ -54,10 +54,10 @@ class PlainVolume:
             daemons.start(BIN / "moorblk", "replica", "serve", data, "--listen", f"unix:{directory}/r{i}.sock",
                           "--control", directory / f"r{i}.ctl", log=directory / f"r{i}.log")
             wait_until(lambda i=i: (directory / f"r{i}.sock").exists(), f"replica {i}")
-            replicas += ["--replica", f"unix:{directory}/r{i}.sock"]
+            self.replicas += ["--replica", f"unix:{directory}/r{i}.sock"]
         daemons.start(BIN / "moorblk", "engine", "--volume", "v", "--epoch", 1, "--engine-id", "e", "--confirm", "auto",
-                      "--listen", f"unix:{self.socket}", "--control", directory / "v.ctl", *replicas,
-                      log=directory / "engine.log")
+                      "--listen", f"unix:{self.socket}", "--control", directory / "v.ctl", *self.replicas,
+                      *options, log=directory / "engine.log")
         wait_until(self.socket.exists, "the engine")
         self.nbd = f"nbd+unix:///v?socket={self.socket}"
 
