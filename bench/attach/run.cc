@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "base/completion.h"
 #include "base/task_group.h"
@@ -60,18 +61,21 @@ class Watching {
   }
   registry::Informer& at(std::size_t index) { return *informers_[index]; }
 
-  // `holds` is asked after each event; it may note times. Time-out: what was waited for.
-  Task<Result<void>> until(std::function<bool()> holds, std::function<Task<Result<void>>()> work,
-                           std::string what) {
+  // `holds` is asked after each event, with the name of its object; it may note times. It looks at that one
+  // only: with a thousand volumes, looking at all of them each time would be what is measured. Empty: before
+  // the first event. Time-out: what was waited for.
+  using Holds = std::function<bool(const std::string& name)>;
+  Task<Result<void>> until(Holds holds, std::function<Task<Result<void>>()> work, std::string what) {
     const Completion<bool> done(env_.loop);
     for (auto& informer : informers_)
-      informer->listen([done, holds](const registry::Informer::Event&) {
-        if (holds()) done.set(true);
+      informer->listen([done, holds](const registry::Informer::Event& event) {
+        const Json& object = event.after != nullptr ? *event.after : *event.before;
+        if (holds(registry::metadata_text(object, "name"))) done.set(true);
       });
     TaskGroup group(env_.loop);
     for (auto& informer : informers_) group.spawn(informer->run(group.token()));
     for (auto& informer : informers_) CO_TRY_VOID(co_await informer->wait_synced({}));
-    if (holds()) done.set(true);
+    if (holds("")) done.set(true);
     Result<void> worked = co_await work();
     if (!worked) done.set(false);
     const auto timer =
@@ -127,6 +131,7 @@ struct Track {
   std::optional<TimePoint> satisfied;
   std::optional<TimePoint> usable;
   bool reading = false;
+  bool is_done() const { return satisfied.has_value() && (usable.has_value() || reading); }
 };
 
 // One round of attaching: its informers' listeners note the times.
@@ -138,7 +143,7 @@ class Attaching {
 
   Task<Result<void>> run(Times& times) {
     const TimePoint begin = env_.loop.clock().now();
-    std::function<bool()> holds = [this] { return look(); };
+    std::function<bool(const std::string&)> holds = [this](const std::string& name) { return look(name); };
     std::function<Task<Result<void>>()> work = [this] { return ask_all(); };
     CO_TRY_VOID(co_await watching_.until(std::move(holds), std::move(work), "every volume to be attached"));
     CO_TRY_VOID(co_await readers_.join());
@@ -167,18 +172,21 @@ class Attaching {
     co_return co_await run_all(env_.loop, std::move(jobs));
   }
 
-  bool look() {
-    bool all = true;
+  // An engine's name is its volume's with "-e".
+  bool look(const std::string& name) {
+    auto found = tracks_.find(name);
+    if (found == tracks_.end() && name.ends_with("-e")) found = tracks_.find(name.substr(0, name.size() - 2));
+    if (found == tracks_.end()) return false;
+    auto& [volume, track] = *found;
+    const bool was_done = track.is_done();
     const TimePoint now = env_.loop.clock().now();
-    for (auto& [volume, track] : tracks_) {
-      if (!track.satisfied && is_satisfied(volume)) {
-        track.satisfied = now;
-        if (!options_.read_device) track.usable = now;
-      }
-      if (track.satisfied && !track.usable && !track.reading) start_reading(volume, track);
-      all = all && track.satisfied.has_value() && (track.usable.has_value() || track.reading);
+    if (!track.satisfied && is_satisfied(volume)) {
+      track.satisfied = now;
+      if (!options_.read_device) track.usable = now;
     }
-    return all;
+    if (track.satisfied && !track.usable && !track.reading) start_reading(volume, track);
+    if (!was_done && track.is_done()) ++done_;
+    return done_ == tracks_.size();
   }
 
   bool is_satisfied(const std::string& volume) {
@@ -208,6 +216,7 @@ class Attaching {
   RunEnv env_;
   const RunOptions& options_;
   std::map<std::string, Track> tracks_;
+  std::size_t done_ = 0;
   Watching<lh::VolumeAttachment, lh::Engine> watching_;
   TaskGroup readers_{env_.loop};
 };
@@ -218,7 +227,7 @@ class Detaching {
 
   Task<Result<void>> run(Times& times) {
     const TimePoint begin = env_.loop.clock().now();
-    std::function<bool()> holds = [this] { return look(); };
+    std::function<bool(const std::string&)> holds = [this](const std::string& name) { return look(name); };
     std::function<Task<Result<void>>()> work = [this] { return ask_all(); };
     CO_TRY_VOID(co_await watching_.until(std::move(holds), std::move(work), "every volume to be detached"));
     for (const auto& [volume, when] : detached_) {
@@ -238,16 +247,14 @@ class Detaching {
     for (const std::string& volume : options_.volumes) jobs.push_back([this, volume] { return ask(volume); });
     co_return co_await run_all(env_.loop, std::move(jobs));
   }
-  bool look() {
-    for (const auto& [volume, when] : asked_) {
-      if (detached_.contains(volume)) continue;
-      const auto object = watching_.at(0).find(lh::kDefaultNamespace, volume);
-      const Json* state = object == nullptr ? nullptr : object->find_path({"status", "state"});
-      const Json* node = object == nullptr ? nullptr : object->find_path({"spec", "nodeID"});
-      const bool wanted = node != nullptr && node->is_string() && !node->as_string().empty();
-      if (state != nullptr && *state == Json("detached") && !wanted)
-        detached_[volume] = env_.loop.clock().now();
-    }
+  bool look(const std::string& volume) {
+    if (!asked_.contains(volume) || detached_.contains(volume)) return false;
+    const auto object = watching_.at(0).find(lh::kDefaultNamespace, volume);
+    const Json* state = object == nullptr ? nullptr : object->find_path({"status", "state"});
+    const Json* node = object == nullptr ? nullptr : object->find_path({"spec", "nodeID"});
+    const bool wanted = node != nullptr && node->is_string() && !node->as_string().empty();
+    if (state != nullptr && *state == Json("detached") && !wanted)
+      detached_[volume] = env_.loop.clock().now();
     return detached_.size() == options_.volumes.size();
   }
 
@@ -296,15 +303,17 @@ Task<Result<std::vector<Duration>>> write_one_by_one(RunEnv env, int count) {
 
 Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std::string size, int replicas) {
   Watching<lh::Volume, lh::VolumeAttachment> watching(env);
-  std::function<bool()> holds = [&watching, &names] {
-    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-      const auto object = watching.at(0).find(lh::kDefaultNamespace, name);
-      const auto volume = object == nullptr ? Result<lh::Volume>(Error{Errc::not_found, ""})
-                                            : model::decode<lh::Volume>(*object);
-      return volume && volume->status.state == lh::VolumeState::detached &&
-             model::is_condition_true(volume->status.conditions, lh::kVolumeScheduled) &&
-             watching.at(1).find(lh::kDefaultNamespace, name) != nullptr;
-    });
+  std::set<std::string> missing(names.begin(), names.end());
+  std::function<bool(const std::string&)> holds = [&watching, &missing](const std::string& name) {
+    if (!missing.contains(name)) return missing.empty();
+    const auto object = watching.at(0).find(lh::kDefaultNamespace, name);
+    const auto volume = object == nullptr ? Result<lh::Volume>(Error{Errc::not_found, ""})
+                                          : model::decode<lh::Volume>(*object);
+    const bool made = volume && volume->status.state == lh::VolumeState::detached &&
+                      model::is_condition_true(volume->status.conditions, lh::kVolumeScheduled) &&
+                      watching.at(1).find(lh::kDefaultNamespace, name) != nullptr;
+    if (made) missing.erase(name);
+    return missing.empty();
   };
   std::function<Task<Result<void>>()> work = [env, &names, &size, replicas] {
     return create_all(env, names, size, replicas);
@@ -314,7 +323,7 @@ Task<Result<void>> make_volumes(RunEnv env, std::vector<std::string> names, std:
 
 Task<Result<void>> wait_for_ready_nodes(RunEnv env, int nodes) {
   Watching<lh::Node> watching(env);
-  std::function<bool()> holds = [&watching, nodes] {
+  std::function<bool(const std::string&)> holds = [&watching, nodes](const std::string&) {
     int ready = 0;
     watching.at(0).for_each([&](const registry::Informer::Object& object) {
       const auto node = model::decode<lh::Node>(*object);
