@@ -76,7 +76,6 @@ Machine::Machine(Config config, BufferPool& pool) : config_(std::move(config)), 
   membership_.generation = config_.generation;
   membership_.export_id = config_.export_id;
   last_served_ = config_.last_served;
-  own_epochs_.push_back(config_.epoch);
 }
 
 void Machine::step(Event event, Instant now, Actions& actions) {

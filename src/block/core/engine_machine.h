@@ -342,7 +342,6 @@ class Machine {
   std::optional<Serve> told_;                // what clients know of the volume
   std::map<std::uint64_t, Epoch> forwards_;  // sessions of standbys, with their epochs
   Epoch last_served_ = 0;                    // in which clients were served
-  std::vector<Epoch> own_epochs_;            // that this process has used since: our resync writes too
   bool foreign_writes_ = false;              // seen since: clients missed something
   bool taken_ = false;                       // our epoch came by TakeEpoch
 

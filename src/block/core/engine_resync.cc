@@ -107,6 +107,7 @@ void Machine::write_differences(std::uint32_t slot, MemberIndex target) {
     request.op = all_zero(bytes.span()) ? PeerOp::write_zeroes : PeerOp::write;
     request.offset = chunk.extent.offset + at;
     request.length = static_cast<std::uint32_t>(end - at);
+    request.copy = true;
     Operation& operation = operations_.open(OpKind::resync_write, now_);
     operation.chunk = slot;
     operation.outstanding = bit(target);

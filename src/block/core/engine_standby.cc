@@ -271,7 +271,6 @@ void Machine::use_epoch(Epoch epoch) {
   if (epoch == config_.epoch) return;
   config_.epoch = epoch;
   config_.fresh_export_id = fmt::format("{}-{}", config_.volume, epoch);
-  own_epochs_.push_back(epoch);
 }
 
 }  // namespace moor::block::engine

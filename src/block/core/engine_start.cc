@@ -240,7 +240,6 @@ void Machine::serve() {
   note(false,
        fmt::format("serves {} bytes from {} at generation {}", size_, names(rw), membership_.generation));
   last_served_ = config_.epoch;
-  own_epochs_ = {config_.epoch};
   const bool missed = std::exchange(foreign_writes_, false);
   // Who opened another life of the volume must open it again: its cache, and what it would send again, are
   // of a past that did not come to be, or that went on without it.

@@ -169,9 +169,7 @@ void Machine::look_for_foreign_writes() {
   if (last_served_ == 0) return;
   for (const Member& member : members_) {
     if (member.gone || member.link != Link::up || member.answer.wrote <= last_served_) continue;
-    const bool ours =
-        std::find(own_epochs_.begin(), own_epochs_.end(), member.answer.wrote) != own_epochs_.end();
-    if (ours || foreign_writes_) continue;
+    if (foreign_writes_) continue;
     foreign_writes_ = true;
     note(true, fmt::format("{} was written to in epoch {}, after clients were last served in {}",
                            member.config.name, member.answer.wrote, last_served_));

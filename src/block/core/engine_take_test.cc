@@ -241,7 +241,7 @@ TEST_F(Move, ARollbackWithoutAContinuousMemberEndsTheSessions) {
   EXPECT_EQ(serves_.back().export_id, "v-9");
 }
 
-TEST_F(Move, OurOwnResyncIsNotTheDestinationsWrite) {
+TEST_F(Move, AResyncIsNobodysWrite) {
   config_.hold_when_superseded = true;
   answers_[0].wrote = answers_[1].wrote = 7;
   begin();
@@ -250,14 +250,15 @@ TEST_F(Move, OurOwnResyncIsNotTheDestinationsWrite) {
   answers_[0].dirty = answers_[1].dirty = {0};
   silent_[1] = true;
   EXPECT_EQ(command(TakeEpoch{9, grant(), 0}), 0u);
-  answers_[1].wrote = 9;  // it took a resync write of ours, and was lost before the start was complete
   feed(PeerConnected{1, sessions_[1], answers_[1], ""});
   EXPECT_EQ(state(), State::serving);
-  EXPECT_GT(resync_writes_, 0);
+  EXPECT_GT(resync_writes_, 0);  // each says that it is a copy
   EXPECT_TRUE(ends_.empty());
-  // And once more: the marks of 9 are ours, those of 10 are not.
+  // What was sent again after it is the client's, and ours: no mark of 9 is anybody else's.
+  ASSERT_FALSE(sent_to(0).empty());
+  EXPECT_FALSE(sent_to(0).back().request.copy);
   supersede();
-  answers_[0].wrote = 9;
+  answers_[0].wrote = answers_[1].wrote = 9;
   EXPECT_EQ(command(TakeEpoch{11, grant(4), 0}), 0u);
   feed(PeerConnected{1, sessions_[1], answers_[1], ""});
   EXPECT_TRUE(ends_.empty());

@@ -77,7 +77,10 @@ class Move : public ::testing::Test {
       if (send->member == kSourceLink || (data && serving_)) {
         return sent_.push_back({send->member, send->session, send->request});
       }
-      resync_writes_ += send->request.op == PeerOp::write || send->request.op == PeerOp::write_zeroes ? 1 : 0;
+      if (send->request.op == PeerOp::write || send->request.op == PeerOp::write_zeroes) {
+        ++resync_writes_;
+        EXPECT_TRUE(send->request.copy) << "a resync that looks like a client's write";
+      }
       if (send->request.op == PeerOp::store_wrote) stored_wrote_[send->member] = send->request.argument;
       PeerReplied replied{send->member, send->session, {}, {}};
       replied.reply.id = send->request.id;

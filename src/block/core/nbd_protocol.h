@@ -97,6 +97,7 @@ inline constexpr std::uint16_t kFlagNoHole = 1 << 1;
 inline constexpr std::uint16_t kFlagDf = 1 << 2;
 inline constexpr std::uint16_t kFlagReqOne = 1 << 3;
 inline constexpr std::uint16_t kFlagFastZero = 1 << 4;
+inline constexpr std::uint16_t kFlagCopy = 1 << 15;  // ours, with private commands: see PeerRequest::copy
 
 inline constexpr std::uint16_t kReplyFlagDone = 1 << 0;
 enum class ReplyType : std::uint16_t {

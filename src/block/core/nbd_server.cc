@@ -171,6 +171,8 @@ std::optional<Server::Refusal> Server::check_flags(const Request& request) const
   if (request.is(Command::write_zeroes)) known |= kFlagNoHole;
   if (request.is(Command::write_zeroes) && export_.fast_zero) known |= kFlagFastZero;
   if (request.is(Command::block_status)) known |= kFlagReqOne;
+  if (export_.private_commands && (request.is(Command::write) || request.is(Command::write_zeroes)))
+    known |= kFlagCopy;
   if ((request.flags & ~known) != 0) return Refusal{kErrInvalid, "a flag that was not offered"};
   return std::nullopt;
 }

@@ -34,7 +34,7 @@ struct HelloAnswer {
   Generation generation = 0;
   // The epoch this process last served, kept in memory only. 0: restarted since, "discontinuous".
   Epoch served = 0;
-  // The highest epoch under which this replica took a write (durable before that write).
+  // The highest epoch under which a client's write came here (durable before that write).
   Epoch wrote = 0;
   bool clean = false;
   bool rebuilding = false;           // was WO when it last stopped
@@ -101,6 +101,9 @@ struct PeerRequest {
   bool fua = false;
   bool no_hole = false;
   bool fast_zero = false;
+  // A change that makes members equal and says nothing new: it leaves no `wrote` mark. Otherwise an activation
+  // whose start had to resync what the source had under way could not be told from one that was used.
+  bool copy = false;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
   // store_generation: generation; mark_served, store_wrote: epoch; set_rebuilding: 0 or 1; expand: new size

@@ -21,7 +21,7 @@
 
 namespace moor::block {
 
-inline constexpr std::uint16_t kPeerWireVersion = 1;
+inline constexpr std::uint16_t kPeerWireVersion = 2;
 inline constexpr std::size_t kMaxIdBytes = 253;  // volume, engine, layer and head ids, snapshot names
 inline constexpr std::size_t kMaxTokenBytes = 512;
 inline constexpr std::size_t kMaxLabels = 64;        // per layer
@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxLabelBytes = 1024;  // a key or a value
 inline constexpr std::size_t kMaxLayers = 4096;
 inline constexpr std::size_t kMaxRegions = 1u << 22;  // 16 TiB of dirty regions
 
-// Printable ASCII of at most 4096 bytes: "moor-hello/1?volume=…&epoch=…&engine=…&session=…&mode=…&token=…".
+// Printable ASCII of at most 4096 bytes: "moor-hello/2?volume=…&epoch=…&engine=…&session=…&mode=…&token=…".
 Result<std::string> encode_hello(const Hello& hello);
 // not_found: the name is no HELLO at all, but may well be a plain export's name.
 Result<Hello> decode_hello(std::string_view export_name);

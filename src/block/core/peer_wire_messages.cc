@@ -234,7 +234,7 @@ Result<nbd::ClientRequest> encode_request(const PeerRequest& request, Slice payl
   }
   if (request.op == PeerOp::disconnect) return make_error(Errc::invalid, "disconnect is not a request");
   wire.flags = (request.fua ? nbd::kFlagFua : 0) | (request.no_hole ? nbd::kFlagNoHole : 0) |
-               (request.fast_zero ? nbd::kFlagFastZero : 0);
+               (request.fast_zero ? nbd::kFlagFastZero : 0) | (request.copy ? nbd::kFlagCopy : 0);
   wire.offset = request.offset;
   wire.length = request.length;
   wire.payload = std::move(payload);
@@ -255,6 +255,7 @@ Result<PeerRequest> decode_request(const nbd::Request& wire, std::uint64_t id) {
       request.fua = wire.has(nbd::kFlagFua);
       request.no_hole = wire.has(nbd::kFlagNoHole);
       request.fast_zero = wire.has(nbd::kFlagFastZero);
+      request.copy = wire.has(nbd::kFlagCopy);
       request.offset = wire.offset;
       request.length = wire.length;
       return request;

@@ -86,25 +86,25 @@ TEST(PeerWire, AnOrdinaryExportNameIsNoHello) {
 }
 
 TEST(PeerWire, OtherSpellingsOfAHelloAreRefused) {
-  const std::string good = "moor-hello/1?volume=v&epoch=1&engine=e&session=2&mode=active&token=t";
+  const std::string good = "moor-hello/2?volume=v&epoch=1&engine=e&session=2&mode=active&token=t";
   ASSERT_TRUE(decode_hello(good));
   const std::string bad[] = {
-      "moor-hello/1",
+      "moor-hello/2",
       "moor-hello/x?volume=v",
-      "moor-hello/1?volume=v&epoch=-1&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=v&epoch=1x&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=v&epoch=99999999999999999999&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=v&epoch=1&engine=e&session=2&mode=lazy&token=t",
-      "moor-hello/1?epoch=1&volume=v&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=%4&epoch=1&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=%zz&epoch=1&engine=e&session=2&mode=active&token=t",
-      "moor-hello/1?volume=a b&epoch=1&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=v&epoch=-1&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=v&epoch=1x&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=v&epoch=99999999999999999999&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=v&epoch=1&engine=e&session=2&mode=lazy&token=t",
+      "moor-hello/2?epoch=1&volume=v&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=%4&epoch=1&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=%zz&epoch=1&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=a b&epoch=1&engine=e&session=2&mode=active&token=t",
       good + "&more=1",
       good + "%",
-      "moor-hello/1?volume=" + std::string(300, 'v') + "&epoch=1&engine=e&session=2&mode=active&token=t",
+      "moor-hello/2?volume=" + std::string(300, 'v') + "&epoch=1&engine=e&session=2&mode=active&token=t",
   };
   for (const auto& name : bad) EXPECT_TRUE(decode_hello(name).is(Errc::invalid)) << name;
-  EXPECT_TRUE(decode_hello("moor-hello/2?anything").is(Errc::unsupported));
+  EXPECT_TRUE(decode_hello("moor-hello/3?anything").is(Errc::unsupported));
 }
 
 TEST(PeerWire, TheTokenIsNotInTheDescription) {
@@ -196,6 +196,7 @@ TEST(PeerWire, StandardCommandsKeepTheirFlagsAndRange) {
   request.op = PeerOp::write_zeroes;
   request.fua = true;
   request.no_hole = true;
+  request.copy = true;
   request.offset = 4096;
   request.length = 8192;
   const auto sent = encode_request(request, {}, pool);
@@ -205,6 +206,7 @@ TEST(PeerWire, StandardCommandsKeepTheirFlagsAndRange) {
   EXPECT_TRUE(got->fua);
   EXPECT_TRUE(got->no_hole);
   EXPECT_FALSE(got->fast_zero);
+  EXPECT_TRUE(got->copy);
   EXPECT_EQ(got->offset, 4096u);
   EXPECT_EQ(got->length, 8192u);
 }

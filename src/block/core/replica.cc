@@ -264,7 +264,7 @@ Task<Result<void>> Replica::perform(const PeerRequest& request, Slice payload, E
   const Extent extent{request.offset, request.length};
   MutateOptions options;
   options.fua = request.fua;
-  options.epoch = epoch;
+  options.epoch = request.copy ? 0 : epoch;
   switch (request.op) {
     case PeerOp::read: {
       CO_TRY(data, co_await store_.read(extent));

@@ -244,6 +244,24 @@ TEST_F(Fence, WroteIsDurableThoughTheRegionIsDirtyAlready) {
   EXPECT_EQ(world_.replica().answer().dirty, (std::vector<std::uint64_t>{0}));
 }
 
+TEST_F(Fence, ACopyMarksItsRegionAndIsNobodysWrite) {
+  make();
+  const PeerId first = world_.connect(1);
+  ASSERT_EQ(world_.write(first, 0, pattern(4096, 1)), 0u);
+  const PeerId second = world_.connect(2, "e2");
+  PeerRequest copy = SimReplica::request_of(PeerOp::write, {9u << 20, 4096});
+  copy.copy = true;
+  EXPECT_EQ(world_.call(second, copy, pattern(4096, 2))->reply.error, 0u);
+  copy = SimReplica::request_of(PeerOp::write_zeroes, {0, 4096});
+  copy.copy = true;
+  EXPECT_EQ(world_.call(second, copy)->reply.error, 0u);
+  EXPECT_EQ(world_.read(second, 9u << 20, 4096), pattern(4096, 2));
+  world_.crash();
+  ASSERT_TRUE(world_.start().ok());
+  EXPECT_EQ(world_.replica().answer().wrote, 1u);
+  EXPECT_EQ(world_.replica().answer().dirty, (std::vector<std::uint64_t>{0, 2}));
+}
+
 TEST_F(Fence, WroteIsStoredOnTheEnginesWordAndOnlyRises) {
   make();
   PeerRequest store;

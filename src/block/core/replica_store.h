@@ -45,7 +45,7 @@ struct ReplicaCreate {
 struct MutateOptions {
   bool fua = false;
   bool no_hole = false;  // zero: keep the space allocated
-  Epoch epoch = 0;       // recorded as having written before the write
+  Epoch epoch = 0;       // recorded as having written before the write; 0: a copy, nothing to record
 };
 
 struct PurgeProgress {
