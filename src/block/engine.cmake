@@ -15,6 +15,7 @@ moor_room(
 moor_test(
   NAME engine_test
   SOURCES core/engine_test.cc core/engine_standby_test.cc core/engine_start_test.cc core/engine_start_rule_test.cc core/engine_take_test.cc
+          core/engine_handover_test.cc
   DEPS block/engine_core)
 
 moor_test(

@@ -133,7 +133,8 @@ void Machine::complete(Operation& operation) {
     case OpKind::chain_repair: return complete_start(operation);
     case OpKind::chain_state: return complete_chain_state(operation);
     case OpKind::forward:
-    case OpKind::source_state: MOOR_UNREACHABLE("answered as it arrives");
+    case OpKind::source_state:
+    case OpKind::handover: MOOR_UNREACHABLE("answered as it arrives");
   }
 }
 
@@ -148,6 +149,7 @@ void Machine::handle(Tick&&) {
   if (!begun_) return;
   if (stage_ == Stage::asking) return check_question();
   if (stage_ == Stage::standby) return standby_tick();
+  if (operations_.count(OpKind::handover) != 0 && now_ >= handover_deadline_) drop_source("no answer");
   connect_due();
   check_timeouts();
   clear_step();
@@ -261,6 +263,7 @@ std::optional<Instant> Machine::next_wake() const {
   // One that has passed has been seen: what holds the start up since then tells us by an event of its own.
   if (stage_ == Stage::gathering && gather_deadline_ > now_) at(gather_deadline_);
   if (propose_at_ > now_) at(propose_at_);
+  if (operations_.count(OpKind::handover) != 0) at(handover_deadline_);
   if (!chain_jobs_.empty() && chain_jobs_.front().stage == ChainStage::purging && !polling_) at(poll_at_);
   if ((hold_ & kHoldCommand) != 0) at(freeze_deadline_);
   if (stage_ == Stage::serving && config_.clear_interval.count() != 0) at(clear_at_);

@@ -84,9 +84,10 @@ struct Config {
   Instant source_retry_limit = std::chrono::seconds(2);  // the longest pause before a standby connects again
   Instant source_poll = std::chrono::seconds(2);         // how often a standby asks for the chain
   Instant ask_wait = std::chrono::seconds(2);            // for members asked whether we are superseded
-  Instant clear_interval = std::chrono::seconds(30);     // between clearings of cold dirty regions; 0: never
-  Instant freeze_limit = std::chrono::seconds(60);       // a freeze thaws by itself after this
-  std::uint32_t max_operations = 1024;                   // admitted at once; above: refused with ENOMEM
+  Instant handover_wait = std::chrono::milliseconds(250);  // of a move, for what the source left unsettled
+  Instant clear_interval = std::chrono::seconds(30);  // between clearings of cold dirty regions; 0: never
+  Instant freeze_limit = std::chrono::seconds(60);    // a freeze thaws by itself after this
+  std::uint32_t max_operations = 1024;                // admitted at once; above: refused with ENOMEM
   // Payload held, of reads too; above: wants_requests() is false. While writes cannot be acknowledged the
   // second one holds, so that those that wait do not keep reads out at once.
   std::uint64_t soft_bytes = 4ull << 20;

@@ -1,6 +1,7 @@
 // The source's side of a move: a standby reads through this engine, so that what it shows its clients is
 // never stale. Such a session cannot write and is no client: it keeps nobody from leaving.
 #include <fmt/format.h>
+#include <algorithm>
 #include <cerrno>
 
 #include "base/secret.h"
@@ -52,8 +53,14 @@ void Machine::handle(ForwardRequested&& event) {
     reply.connection = event.connection;
     reply.op = peer.op;
     reply.reply.id = peer.id;
-    reply.reply.state = forward_answer();
+    reply.reply.error = stage_ == Stage::superseded ? ESHUTDOWN : 0;
+    if (stage_ != Stage::superseded) reply.reply.state = forward_answer();
     return act(std::move(reply));
+  }
+  if (peer.op == PeerOp::unsettled) {
+    if (stage_ == Stage::superseded) return tell_unsettled(event.connection, peer.id);
+    unsettled_asked_[event.connection] = peer.id;
+    return;
   }
   if (peer.op != PeerOp::read && peer.op != PeerOp::block_status) {
     ForwardReply reply;
@@ -71,7 +78,51 @@ void Machine::handle(ForwardRequested&& event) {
   request.forwarded = true;
   request.offset = peer.offset;
   request.length = peer.length;
+  if (stage_ == Stage::superseded) return reply(request, ESHUTDOWN);
   handle(ClientRequested{std::move(request)});
+}
+
+// From here on nothing is sent to a member and nothing is acknowledged. So what has no acknowledgement now is
+// all that members can differ in, if they agreed when this engine began to serve. Standbys stay connected:
+// the one that took over asks for this; what they read they must ask elsewhere.
+void Machine::hand_over() {
+  unsettled_.reset();
+  if (stage_ == Stage::serving || stage_ == Stage::asking) unsettled_ = Unsettled{config_.epoch, {}};
+  operations_.each([&](Operation& operation) {
+    if (operation.kind != OpKind::client) return;
+    if (unsettled_ && operation.changes_data) {
+      unsettled_->extents.push_back({operation.client.offset, operation.client.length});
+    }
+    if (!operation.client.forwarded) return;
+    reply(operation.client, ESHUTDOWN);
+    operation.client.connection = 0;
+  });
+  if (unsettled_) {
+    std::sort(unsettled_->extents.begin(), unsettled_->extents.end(),
+              [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  }
+  std::erase_if(held_requests_, [&](const ClientRequest& request) {
+    if (!request.forwarded) return false;
+    reply(request, ESHUTDOWN);
+    payload_bytes_ -= held_bytes(request);
+    return true;
+  });
+  for (const auto& [connection, request] : std::exchange(unsettled_asked_, {})) {
+    tell_unsettled(connection, request);
+  }
+}
+
+void Machine::tell_unsettled(std::uint64_t connection, std::uint64_t request) {
+  ForwardReply reply;
+  reply.connection = connection;
+  reply.op = PeerOp::unsettled;
+  reply.reply.id = request;
+  reply.reply.unsettled = unsettled_;
+  if (!unsettled_) {
+    reply.reply.error = EINVAL;
+    reply.reply.message = "this engine did not serve when it was superseded";
+  }
+  act(std::move(reply));
 }
 
 void Machine::handle(ForwardClosed&& event) {
@@ -80,6 +131,7 @@ void Machine::handle(ForwardClosed&& event) {
 
 void Machine::forget_forward(std::uint64_t connection) {
   forwards_.erase(connection);
+  unsettled_asked_.erase(connection);
   operations_.each([&](Operation& operation) {
     if (operation.client.forwarded && operation.client.connection == connection) {
       operation.client.connection = 0;

@@ -229,9 +229,13 @@ class Machine {
   void confirm_activation(std::uint64_t id, ActivateConfirm& confirm);
   void update_standby(std::uint64_t id, StandbyUpdate& update);
   void use_epoch(Epoch epoch);
+  void ask_for_handover();
+  std::optional<std::vector<Extent>> unsettled_extents() const;
 
   // engine_forward.cc
   HelloAnswer forward_answer() const;
+  void hand_over();
+  void tell_unsettled(std::uint64_t connection, std::uint64_t request);
   void end_forwards(PeerRefusal reason, const std::string& why);
   void forget_forward(std::uint64_t connection);
 
@@ -269,6 +273,7 @@ class Machine {
   bool make_plan();
   void enter(Stage stage);
   void serve();
+  void time_stage();
   void store_wrote();
   std::size_t start_operations() const;
   void complete_start(Operation& operation);
@@ -313,6 +318,9 @@ class Machine {
   Instant now_{0};
   Actions* out_ = nullptr;
   Stage stage_ = Stage::gathering;
+  Instant stage_since_{0};
+  Instant start_since_{0};
+  std::string start_times_;  // how long each stage of this start took, for the log
   std::deque<Member> members_;
   Operations operations_;
   std::uint64_t size_ = 0;
@@ -337,13 +345,17 @@ class Machine {
 
   // Moves.
   SourceLink source_;
-  std::optional<std::string> wanted_;        // activation, and why
-  bool activated_ = false;                   // was a standby
-  std::optional<Serve> told_;                // what clients know of the volume
-  std::map<std::uint64_t, Epoch> forwards_;  // sessions of standbys, with their epochs
-  Epoch last_served_ = 0;                    // in which clients were served
-  bool foreign_writes_ = false;              // seen since: clients missed something
-  bool taken_ = false;                       // our epoch came by TakeEpoch
+  std::optional<std::string> wanted_;     // activation, and why
+  bool activated_ = false;                // was a standby
+  std::optional<Unsettled> handed_over_;  // by the engine that we took over from
+  Instant handover_deadline_{0};
+  std::optional<Serve> told_;                               // what clients know of the volume
+  std::map<std::uint64_t, Epoch> forwards_;                 // sessions of standbys, with their epochs
+  std::optional<Unsettled> unsettled_;                      // superseded while it served: what was under way
+  std::map<std::uint64_t, std::uint64_t> unsettled_asked_;  // by session: the request to answer
+  Epoch last_served_ = 0;                                   // in which clients were served
+  bool foreign_writes_ = false;                             // seen since: clients missed something
+  bool taken_ = false;                                      // our epoch came by TakeEpoch
 
   // The Grant.
   Membership membership_;

@@ -33,6 +33,7 @@ enum class OpKind : std::uint8_t {
   resync_write,
   forward,       // a standby's client: a read sent to the active engine
   source_state,  // a standby asks the active engine for its chain
+  handover,      // an activated standby asks the engine it took over from what is unsettled
 };
 
 enum class FlushFor : std::uint8_t { start, chain, freeze, clearing, shutdown };

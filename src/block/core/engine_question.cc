@@ -60,9 +60,9 @@ void Machine::fault(const std::string& why) {
 void Machine::become_superseded(const std::string& why) {
   note(true, "superseded: " + why);
   for (MemberIndex i = 0; i < members_.size(); ++i) disconnect(i, "superseded");
+  hand_over();
   stage_ = Stage::superseded;
   proposal_.reset();  // nobody will commit it; a controller that still saw it would answer it for ever
-  end_forwards(PeerRefusal::superseded, why);
   if (!config_.hold_when_superseded) leave(ExitReason::superseded, why);
 }
 

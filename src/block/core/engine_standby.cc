@@ -42,9 +42,9 @@ void Machine::drop_source(const std::string& why) {
 void Machine::take_back_forwards() {
   std::vector<Operation*> found;
   operations_.each([&](Operation& operation) {
-    if (operation.kind == OpKind::forward || operation.kind == OpKind::source_state) {
-      found.push_back(&operation);
-    }
+    const bool to_source = operation.kind == OpKind::forward || operation.kind == OpKind::source_state ||
+                           operation.kind == OpKind::handover;
+    if (to_source) found.push_back(&operation);
   });
   // The oldest last, so that it ends in front.
   std::sort(found.begin(), found.end(), [](const Operation* a, const Operation* b) {
@@ -101,11 +101,16 @@ void Machine::source_replied(PeerReplied&& event) {
   Operation* operation = operations_.find(event.reply.id);
   if (operation == nullptr || operation->outstanding != bit(kSourceLink)) return;
   if (operation->kind == OpKind::source_state) {
+    if (event.reply.error != 0) return drop_source("the source ends");
     if (event.reply.state) {
       chain_ = std::move(event.reply.state->chain);
       head_id_ = std::move(event.reply.state->head_id);
     }
     return operations_.release(*operation);
+  }
+  if (operation->kind == OpKind::handover) {
+    handed_over_ = std::move(event.reply.unsettled);
+    return drop_source("activated");
   }
   // The source ends, or is full: that is no answer to what our client asked.
   if (event.reply.error == ESHUTDOWN || event.reply.error == ENOMEM) {
@@ -238,12 +243,45 @@ void Machine::confirm_activation(std::uint64_t id, ActivateConfirm& confirm) {
   }
   use_epoch(confirm.epoch);
   stage_ = Stage::gathering;
-  drop_source("activated");
+  ask_for_handover();
   activated_ = true;
   wanted_.reset();
   note(false, fmt::format("is activated with epoch {}", config_.epoch));
   command_done(id, 0);
   begin_start();
+}
+
+// Asked before the members hear of us, so that the answer is there when they have stored our epoch. Without
+// one the start compares every dirty region, which keeps clients waiting in proportion to what was written
+// lately.
+void Machine::ask_for_handover() {
+  if (source_.link != Link::up) return drop_source("activated");
+  take_back_forwards();
+  handover_deadline_ = now_ + config_.handover_wait;
+  Operation& operation = operations_.open(OpKind::handover, now_);
+  operation.outstanding = bit(kSourceLink);
+  operation.sent = now_;
+  PeerRequest request;
+  request.id = operation.id;
+  request.op = PeerOp::unsettled;
+  act(SendPeer{kSourceLink, source_.session, std::move(request), {}});
+}
+
+// What to compare at this start instead of dirty regions. Only where every member was served by the engine
+// that said so, and none has to catch up with its chain: anything else was not its to know.
+std::optional<std::vector<Extent>> Machine::unsettled_extents() const {
+  if (!handed_over_ || !plan_->repairs.empty()) return std::nullopt;
+  for (const MemberIndex index : plan_->stay) {
+    if (members_[index].answer.served != handed_over_->served) return std::nullopt;
+  }
+  std::vector<Extent> extents;
+  for (const Extent& extent : handed_over_->extents) {
+    if (extent.end() > size_) return std::nullopt;
+    const std::uint64_t begin = extent.offset / kBlockSize * kBlockSize;
+    const std::uint64_t end = std::min((extent.end() + kBlockSize - 1) / kBlockSize * kBlockSize, size_);
+    extents.push_back({begin, end - begin});
+  }
+  return extents;
 }
 
 void Machine::update_standby(std::uint64_t id, StandbyUpdate& update) {

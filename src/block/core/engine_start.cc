@@ -16,10 +16,30 @@ namespace moor::block::engine {
 namespace {
 // A member that keeps failing while we start is no longer given a whole new window each time.
 constexpr std::uint32_t kPatientLosses = 3;
+
+double milliseconds(Instant time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+std::string_view word_of(Stage stage) {
+  switch (stage) {
+    case Stage::gathering: return "answers";
+    case Stage::committing: return "record";
+    case Stage::storing: return "generation";
+    case Stage::repairing: return "chain";
+    case Stage::resyncing: return "resync";
+    case Stage::flushing: return "flush";
+    case Stage::clearing: return "clear";
+    case Stage::marking: return "mark";
+    default: return "other";
+  }
+}
 }  // namespace
 
 void Machine::begin_start() {
   stage_ = Stage::gathering;
+  start_since_ = stage_since_ = now_;
+  start_times_.clear();
   gather_deadline_ = now_ + config_.start_wait;
   for (MemberIndex i = 0; i < members_.size(); ++i) {
     if (awaited(members_[i]) && members_[i].link == Link::none) connect(i);
@@ -92,7 +112,7 @@ bool Machine::window_complete() {
 }
 
 std::size_t Machine::start_operations() const {
-  return operations_.in_use() - operations_.count(OpKind::client);
+  return operations_.in_use() - operations_.count(OpKind::client) - operations_.count(OpKind::handover);
 }
 
 void Machine::start_step() {
@@ -106,7 +126,9 @@ void Machine::start_step() {
       return;
     case Stage::committing: return;  // confirmed() goes on
     case Stage::storing: return enter(Stage::repairing);
-    case Stage::repairing: return enter(Stage::resyncing);
+    case Stage::repairing:
+      if (operations_.count(OpKind::handover) == 0) enter(Stage::resyncing);
+      return;
     case Stage::resyncing:
       if (resync_done()) enter(Stage::flushing);
       return;
@@ -141,6 +163,7 @@ bool Machine::make_plan() {
 }
 
 void Machine::enter(Stage stage) {
+  time_stage();
   stage_ = stage;
   PeerRequest request;
   switch (stage) {
@@ -181,6 +204,7 @@ void Machine::enter(Stage stage) {
         if (begin < size_ && !MOOR_PLANT("engine-resync-skipped"))
           extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
       }
+      if (auto fewer = unsettled_extents()) extents = *std::move(fewer);
       return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
     }
     case Stage::flushing: return flush_members(readers(), FlushFor::start);
@@ -224,10 +248,16 @@ void Machine::complete_start(Operation& operation) {
   if (none_left) fault("every RW member failed during the start: " + why);
 }
 
+void Machine::time_stage() {
+  if (start_times_.size() > 400) start_times_ = "…";  // it begins again and again; the last times are of use
+  start_times_ += fmt::format("{}{} {:.1f}", start_times_.empty() ? "" : ", ", word_of(stage_),
+                              milliseconds(now_ - stage_since_));
+  stage_since_ = now_;
+}
+
 void Machine::serve() {
   const MemberMask rw = readers();
   MOOR_ASSERT(rw != 0 && !proposal_);
-  stage_ = Stage::serving;
   resync_.active = false;
   start_dirty_ = {};
   held_under_ = 0xff;
@@ -237,8 +267,11 @@ void Machine::serve() {
   broadcast(OpKind::chain_state, bit(plan_->source), request);
   chain_ = members_[plan_->source].answer.chain;
   head_id_ = members_[plan_->source].answer.head_id;
-  note(false,
-       fmt::format("serves {} bytes from {} at generation {}", size_, names(rw), membership_.generation));
+  time_stage();
+  note(false, fmt::format("serves {} bytes from {} at generation {}, after {:.1f} ms ({})", size_, names(rw),
+                          membership_.generation, milliseconds(now_ - start_since_), start_times_));
+  handed_over_.reset();
+  stage_ = Stage::serving;
   last_served_ = config_.epoch;
   const bool missed = std::exchange(foreign_writes_, false);
   // Who opened another life of the volume must open it again: its cache, and what it would send again, are

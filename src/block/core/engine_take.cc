@@ -82,6 +82,9 @@ void Machine::take_epoch(std::uint64_t id, TakeEpoch& take) {
   command_done(id, 0);
   note(true, fmt::format("takes epoch {} after {}", take.epoch, config_.epoch));
   for (MemberIndex i = 0; i < members_.size(); ++i) disconnect(i, "a new epoch");
+  drop_source("a new epoch");
+  end_forwards(PeerRefusal::shutting_down, "the engine begins again");
+  handed_over_.reset();
   abandon_jobs();
   forget_answers();
   config_.in_sync = take.grant ? InSync::grant : InSync::highest_generation;

@@ -76,7 +76,7 @@ TEST_F(Move, AForwardedReadWaitsForAnOverlappingWrite) {
   EXPECT_EQ(forward_replies_.size(), 1u);
 }
 
-TEST_F(Move, ASupersededSourceEndsForwardingSessions) {
+TEST_F(Move, ASupersededSourceAnswersNoReadOfAStandby) {
   config_.hold_when_superseded = true;
   begin();
   feed(ForwardOpened{1, forward_hello()});
@@ -84,9 +84,13 @@ TEST_F(Move, ASupersededSourceEndsForwardingSessions) {
   request.length = 512;
   feed(ForwardRequested{1, request});
   supersede();
-  ASSERT_EQ(forward_ends_.size(), 1u);
-  EXPECT_EQ(forward_ends_[0].reason, PeerRefusal::superseded);
-  EXPECT_TRUE(forward_replies_.empty());
+  for (const PeerOp op : {PeerOp::read, PeerOp::block_status, PeerOp::chain}) {
+    request.op = op;
+    feed(ForwardRequested{1, request});
+  }
+  ASSERT_EQ(forward_replies_.size(), 4u);
+  for (const ForwardReply& reply : forward_replies_) EXPECT_EQ(reply.reply.error, std::uint32_t{ESHUTDOWN});
+  EXPECT_TRUE(forward_ends_.empty()) << "the one that took over asks what is unsettled";
   feed(ForwardOpened{2, forward_hello()});
   EXPECT_EQ(refused_.back().reason, PeerRefusal::superseded);
   feed(ForwardClosed{1});

@@ -123,6 +123,7 @@ class FakeMember {
       case PeerOp::snapshot_mark_removed:
       case PeerOp::snapshot_purge:
       case PeerOp::snapshot_revert: reply.error = chain_change(request.op, request.snapshot); break;
+      case PeerOp::unsettled:
       case PeerOp::expand: reply.error = EINVAL; break;
       case PeerOp::disconnect: break;
     }
@@ -144,7 +145,7 @@ class FakeMember {
          ++r) {
       disk_.dirty.insert(r);
     }
-    disk_.wrote = epoch;
+    if (!request.copy) disk_.wrote = epoch;
     std::uint64_t first = 0;
     if (request.op == PeerOp::write) std::memcpy(&first, payload.data(), sizeof first);
     const auto [fails, lands] = write_fault ? write_fault(first) : std::pair(false, true);

@@ -74,6 +74,13 @@ class Move : public ::testing::Test {
       later_.push_back(PeerConnected{connect->member, connect->hello.session, answers_[connect->member], ""});
     } else if (auto* send = std::get_if<SendPeer>(&action)) {
       const bool data = static_cast<std::uint16_t>(send->request.op) < 0x8000;
+      if (send->request.op == PeerOp::unsettled && !source_is_slow_) {
+        PeerReplied replied{send->member, send->session, {}, {}};
+        replied.reply.id = send->request.id;
+        replied.reply.error = handover_ ? 0 : EINVAL;
+        replied.reply.unsettled = handover_;
+        return later_.push_back(std::move(replied));
+      }
       if (send->member == kSourceLink || (data && serving_)) {
         return sent_.push_back({send->member, send->session, send->request});
       }
@@ -85,6 +92,7 @@ class Move : public ::testing::Test {
       PeerReplied replied{send->member, send->session, {}, {}};
       replied.reply.id = send->request.id;
       if (send->request.op == PeerOp::read) {
+        compared_[send->member].push_back({send->request.offset, send->request.length});
         replied.payload = pool_.allocate(send->request.length);
         std::fill(replied.payload.span().begin(), replied.payload.span().end(), std::byte(send->member));
       }
@@ -211,6 +219,9 @@ class Move : public ::testing::Test {
   std::optional<Exit> exit_;
   std::uint64_t last_command_ = 100;
   int resync_writes_ = 0;
+  std::map<MemberIndex, std::vector<Extent>> compared_;  // by the resync of a start
+  std::optional<Unsettled> handover_;                    // what the source says; none: it does not know
+  bool source_is_slow_ = false;
   std::map<MemberIndex, Epoch> stored_wrote_;
   bool confirms_ = true;
   bool serving_ = false;

@@ -68,6 +68,9 @@ enum class PeerOp : std::uint16_t {
   // it
   // by other ways than a write in that epoch.
   store_wrote = 0x800b,
+  // Of an activated standby to the engine that it took over from: where may the members differ? Answered when
+  // that engine knows that it is superseded.
+  unsettled = 0x800c,
 };
 
 struct SnapshotCommand {
@@ -101,8 +104,9 @@ struct PeerRequest {
   bool fua = false;
   bool no_hole = false;
   bool fast_zero = false;
-  // A change that makes members equal and says nothing new: it leaves no `wrote` mark. Otherwise an activation
-  // whose start had to resync what the source had under way could not be told from one that was used.
+  // A change that makes members equal and says nothing new: it leaves no `wrote` mark. Otherwise an
+  // activation whose start had to resync what the source had under way could not be told from one that was
+  // used.
   bool copy = false;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -119,12 +123,21 @@ struct BlockStatus {
   bool operator==(const BlockStatus&) const = default;
 };
 
+// What an engine had under way when it was fenced. Members that were served in this epoch hold the same bytes
+// everywhere else: what it had acknowledged is on all of them, and it has sent nothing since.
+struct Unsettled {
+  Epoch served = 0;
+  std::vector<Extent> extents;
+  bool operator==(const Unsettled&) const = default;
+};
+
 struct PeerReply {
   std::uint64_t id = 0;
   std::uint32_t error = 0;           // errno as NBD defines it; 0: done
   std::string message;               // for people, when error != 0
   std::vector<BlockStatus> extents;  // block_status
   std::optional<HelloAnswer> state;  // chain
+  std::optional<Unsettled> unsettled;
 };
 
 }  // namespace moor::block

@@ -27,7 +27,8 @@ inline constexpr std::size_t kMaxTokenBytes = 512;
 inline constexpr std::size_t kMaxLabels = 64;        // per layer
 inline constexpr std::size_t kMaxLabelBytes = 1024;  // a key or a value
 inline constexpr std::size_t kMaxLayers = 4096;
-inline constexpr std::size_t kMaxRegions = 1u << 22;  // 16 TiB of dirty regions
+inline constexpr std::size_t kMaxUnsettled = 1u << 16;  // extents
+inline constexpr std::size_t kMaxRegions = 1u << 22;    // 16 TiB of dirty regions
 
 // Printable ASCII of at most 4096 bytes: "moor-hello/2?volume=…&epoch=…&engine=…&session=…&mode=…&token=…".
 Result<std::string> encode_hello(const Hello& hello);
@@ -38,6 +39,8 @@ std::string describe(const Hello& hello);
 
 Result<std::vector<std::byte>> encode_hello_answer(const HelloAnswer& answer);
 Result<HelloAnswer> decode_hello_answer(Bytes bytes);
+Result<std::vector<std::byte>> encode_unsettled(const Unsettled& unsettled);
+Result<Unsettled> decode_unsettled(Bytes bytes);
 
 struct Refusal {
   PeerRefusal reason = PeerRefusal::none;  // none: a refusal that is not one of ours

@@ -222,6 +222,39 @@ Result<HelloAnswer> decode_hello_answer(Bytes bytes) {
   return answer;
 }
 
+Result<std::vector<std::byte>> encode_unsettled(const Unsettled& unsettled) {
+  if (unsettled.extents.size() > kMaxUnsettled) return make_error(Errc::exhausted, "too much is under way");
+  ByteWriter writer;
+  writer.u16(kPeerWireVersion);
+  writer.u64(unsettled.served);
+  writer.u32(static_cast<std::uint32_t>(unsettled.extents.size()));
+  for (const Extent& extent : unsettled.extents) {
+    writer.u64(extent.offset);
+    writer.u64(extent.length);
+  }
+  return writer.take();
+}
+
+Result<Unsettled> decode_unsettled(Bytes bytes) {
+  ByteReader reader(bytes);
+  TRY_VOID(check_version(reader, "list of what is unsettled"));
+  Unsettled unsettled;
+  unsettled.served = reader.u64();
+  const auto count = reader.u32();
+  if (count > kMaxUnsettled) return malformed("list of what is unsettled");
+  for (std::uint32_t i = 0; i < count && !reader.failed(); ++i) {
+    Extent extent;
+    extent.offset = reader.u64();
+    extent.length = reader.u64();
+    if (extent.length == 0 || extent.length > std::numeric_limits<std::uint64_t>::max() - extent.offset) {
+      reader.fail();
+    }
+    unsettled.extents.push_back(extent);
+  }
+  if (!reader.complete()) return malformed("list of what is unsettled");
+  return unsettled;
+}
+
 Result<nbd::ClientRequest> encode_request(const PeerRequest& request, Slice payload, BufferPool& pool) {
   nbd::ClientRequest wire;
   wire.id = request.id;
@@ -269,6 +302,7 @@ Result<PeerRequest> decode_request(const nbd::Request& wire, std::uint64_t id) {
     case PeerOp::chain:
     case PeerOp::set_rebuilding:
     case PeerOp::store_wrote:
+    case PeerOp::unsettled:
     case PeerOp::expand: TRY_VOID(decode_body(request, wire.payload.span())); return request;
     case PeerOp::disconnect: break;
   }
@@ -284,8 +318,8 @@ Result<void> send_reply(nbd::Server& server, const nbd::Request& request, const 
     server.reply_block_status(request.tag, reply.extents);
     return {};
   }
-  if (reply.state.has_value() && request.command >= nbd::kFirstPrivateCommand) {
-    auto body = encode_hello_answer(*reply.state);
+  if ((reply.state || reply.unsettled) && request.command >= nbd::kFirstPrivateCommand) {
+    auto body = reply.state ? encode_hello_answer(*reply.state) : encode_unsettled(*reply.unsettled);
     if (!body) {
       // The engine hears that it failed, instead of a connection that hangs.
       server.reply_error(request.tag, nbd::kErrOverflow, body.error().message);
@@ -306,6 +340,9 @@ Result<PeerReply> decode_reply(PeerOp op, const nbd::ClientReply& wire) {
   reply.extents = wire.extents;
   if (op == PeerOp::chain && wire.error == 0) {
     TRY(reply.state, decode_hello_answer(wire.body));
+  }
+  if (op == PeerOp::unsettled && wire.error == 0) {
+    TRY(reply.unsettled, decode_unsettled(wire.body));
   }
   return reply;
 }
