@@ -68,8 +68,9 @@ void EngineKeeper::set_object(std::shared_ptr<const Json> object) {
 
 void EngineKeeper::set_grant(std::shared_ptr<const Json> grant) {
   grant_.reset();
-  if (grant != nullptr) {
-    auto decoded = model::decode<Grant>(*grant);
+  grant_json_ = std::move(grant);
+  if (grant_json_ != nullptr) {
+    auto decoded = model::decode<Grant>(*grant_json_);
     if (decoded) grant_ = *std::move(decoded);
   }
   bell_.ring();

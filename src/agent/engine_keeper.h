@@ -63,6 +63,7 @@ class EngineKeeper {
   Task<Result<void>> update_standby();
   Task<Result<void>> activate();
   Task<Result<void>> confirm_activation();
+  Task<Result<void>> tell_activation(model::mooring::Grant grant);
   Task<Result<void>> take_epoch();
   Task<Result<void>> record_epoch(std::int64_t epoch);
   EngineStart start_words(const model::longhorn::Engine& engine, const model::mooring::Grant& grant,
@@ -97,6 +98,7 @@ class EngineKeeper {
   std::shared_ptr<const Json> json_;
   std::optional<model::longhorn::Engine> object_;
   std::optional<model::mooring::Grant> grant_;
+  std::shared_ptr<const Json> grant_json_;  // as last watched
   Child child_;
   EngineFacts facts_;
   std::optional<Proposal> proposal_;

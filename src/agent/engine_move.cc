@@ -72,29 +72,45 @@ Task<Result<void>> EngineKeeper::update_standby() {
   co_return co_await child_.refresh();
 }
 
-// A fresh read, a compare-and-swap, and nothing else: what comes of it is read again.
+// A client waits for this: one compare-and-swap on the Grant as it was watched, and the engine hears of it. Only
+// where the watch was behind is the Grant read first.
 Task<Result<void>> EngineKeeper::activate() {
-  registry::ResourceName what{&kind_of<Grant>(), space_, volume_, ""};
-  auto json = co_await env_.registry.get(what, "");
-  if (!json) co_return json.error().error;
-  CO_TRY(Grant grant, model::decode<Grant>(*json));
-  if (is_holder(grant.spec.standby, env_.self, name_, facts_.epoch)) {
+  const registry::ResourceName what{&kind_of<Grant>(), space_, volume_, ""};
+  std::shared_ptr<const Json> seen = grant_json_;
+  for (bool fresh = false;; fresh = true) {
+    if (fresh || seen == nullptr) {
+      registry::ResourceName again = what;
+      auto json = co_await env_.registry.get(std::move(again), "");
+      if (!json) co_return json.error().error;
+      seen = std::make_shared<const Json>(*std::move(json));
+    }
+    CO_TRY(Grant grant, model::decode<Grant>(*seen));
+    if (!is_holder(grant.spec.standby, env_.self, name_, facts_.epoch)) {
+      if (!fresh) continue;
+      grant_ = grant;  // decided otherwise by now
+      co_return Result<void>();
+    }
     grant.spec.active = grant.spec.standby;
     grant.spec.standby.reset();
-    Json after = *json;
+    Json after = *seen;
     model::encode_onto(after, grant);
     registry::WriteOptions options;
     options.field_manager = "mooring-agent";
-    auto written = co_await env_.registry.update(std::move(what), std::move(after), std::move(options));
+    registry::ResourceName target = what;
+    auto written = co_await env_.registry.update(std::move(target), std::move(after), std::move(options));
+    if (!written && written.error().error.code == Errc::conflict && !fresh) continue;
     if (!written) co_return written.error().error;
     log_info("a standby becomes active", {{"engine", name_}, {"epoch", facts_.epoch}});
+    co_return co_await tell_activation(std::move(grant));
   }
-  grant_ = grant;
-  co_return Result<void>();
 }
 
 Task<Result<void>> EngineKeeper::confirm_activation() {
-  CO_TRY(const Grant grant, co_await read_grant());
+  CO_TRY(Grant grant, co_await read_grant());
+  co_return co_await tell_activation(std::move(grant));
+}
+
+Task<Result<void>> EngineKeeper::tell_activation(Grant grant) {
   grant_ = grant;
   const Granted granted = granted_to(object_ ? &*object_ : nullptr, &grant, env_.self);
   if (granted.standby || granted.epoch == 0) co_return Result<void>();

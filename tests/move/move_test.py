@@ -17,7 +17,7 @@ class Scene:
             volume = Volume(cluster)
             volume.attach("node-1")
             migration = stack.enter_context(Migration(cluster, volume, place.directory))
-            migration.source.wait_beats(50)
+            migration.wait_beats(migration.source, 50)
             self.stack = stack.pop_all()
         return cluster, volume, migration
 
@@ -30,7 +30,7 @@ def confirm(volume, migration, beats=100):
     standby = migration.standby
     volume.let_go("node-1")
     volume.wait_settled("node-2")
-    migration.destination.wait_beats(beats)
+    migration.wait_beats(migration.destination, beats)
     assert volume.engine_pids("node-2") == standby, "clients that connect again hide an engine that died"
     print(f"  {migration.check('node-2')} blocks, downtime {migration.source.migration()['downtime']} ms")
 
@@ -41,10 +41,10 @@ def test_a_guest_moves_with_its_volume_and_its_first_write_takes_it_over():
         assert volume.phase() == "ready", volume.status()
         migration.migrate()
         migration.finish()
-        migration.destination.wait_beats(100)
+        migration.wait_beats(migration.destination, 100)
         assert volume.phase() == "activated", volume.status()
         intruder = Intruder(volume.socket("node-1"), volume.name)  # kept waiting, not served
-        migration.destination.wait_beats(50)
+        migration.wait_beats(migration.destination, 50)
         confirm(volume, migration)
         said = intruder.verdict()
         assert "wrote" not in said and intruder.process.returncode != 0, said
@@ -72,7 +72,7 @@ def test_a_destination_that_dies_leaves_the_guest_where_it_was():
         volume.let_go("node-2")
         migration.source.give_up()
         volume.wait_settled("node-1")
-        migration.source.wait_beats(100)
+        migration.wait_beats(migration.source, 100)
         print(f"  {migration.check('node-1')} blocks")
 
 
@@ -85,7 +85,7 @@ def test_an_activation_without_a_write_is_undone_as_if_it_had_not_been():
         migration.destination.kill()
         volume.let_go("node-2")
         volume.wait_settled("node-1")
-        migration.source.wait_beats(100)
+        migration.wait_beats(migration.source, 100)
         assert volume.engine_pids("node-1") == source, "the guest's session did not go on"
         print(f"  {migration.check('node-1')} blocks")
 

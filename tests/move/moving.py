@@ -10,7 +10,7 @@ import urllib.request
 
 from guest_image import SIZE
 from qemu import BLOCK, Qemu, check_console, check_volume, nbd_disk, ready_guest
-from support import DEADLINE, Dev, volume_bytes, wait_until
+from support import BIN, DEADLINE, Dev, volume_bytes, wait_until
 
 OBJECTS = "/apis/longhorn.io/v1beta2/namespaces/longhorn-system"
 
@@ -153,7 +153,18 @@ class Volume:
             grant = self.cluster.ask("GET", f"/apis/mooring.io/v1alpha1/namespaces/longhorn-system/grants/{self.name}")
             text = "\n".join(json.dumps(strip(one)) for one in [self.object(), grant, *parts] if one)
             logs = [line for line in self.cluster.log_text().splitlines() if self.name in line and "audit" not in line]
-            raise AssertionError(f"{error}\n{text}\n" + "\n".join(logs[-40:])) from None
+            raise AssertionError("\n".join([str(error), text, *self.engine_words(), *logs[-60:]])) from None
+
+    def engine_words(self):
+        """What each engine's process says of itself."""
+        words = []
+        for pid in self.engine_pids():
+            command = self.cluster.processes().get(pid, [])
+            if "--control" in command:
+                done = subprocess.run([BIN / "moorblk", "ctl", command[command.index("--control") + 1], "status"],
+                                      capture_output=True, text=True, timeout=DEADLINE)
+                words.append(done.stdout + done.stderr)
+        return words
 
     def settle_replicas(self):
         """Every replica that is RW, by name."""
@@ -250,6 +261,11 @@ class Migration:
         self.destination = Qemu("destination", self.volume.disk(self.destination_node), directory=self.directory,
                                 netns=self.cluster.namespace(self.destination_node), incoming=self.where)
         self.destination.__enter__()
+
+    def wait_beats(self, qemu, more):
+        """Until the guest has written so many more blocks there."""
+        goal = qemu.beats() + more
+        self.volume.explain(lambda: qemu.beats() >= goal or "BAD" in qemu.text(), f"{goal} heartbeats of {qemu.name}")
 
     def migrate(self, **options):
         self.source.start_migration(self.where, **options)
