@@ -20,7 +20,14 @@ class Monitor:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(DEADLINE)
-        self.socket.connect(str(path))
+
+        def connect():
+            try:
+                self.socket.connect(str(path))
+            except ConnectionRefusedError:  # bound, and not listened on yet
+                return False
+            return True
+        wait_until(connect, f"QEMU to listen on {path}")
         self.file = self.socket.makefile("rw")
         self.events = []
         json.loads(self.file.readline())
