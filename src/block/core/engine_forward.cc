@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/plant.h"
 #include "base/secret.h"
 #include "block/core/engine_machine.h"
 
@@ -90,7 +91,7 @@ void Machine::hand_over() {
   if (stage_ == Stage::serving || stage_ == Stage::asking) unsettled_ = Unsettled{config_.epoch, {}};
   operations_.each([&](Operation& operation) {
     if (operation.kind != OpKind::client) return;
-    if (unsettled_ && operation.changes_data) {
+    if (unsettled_ && operation.changes_data && !MOOR_PLANT("engine-hands-over-nothing")) {
       unsettled_->extents.push_back({operation.client.offset, operation.client.length});
     }
     if (!operation.client.forwarded) return;

@@ -130,7 +130,8 @@ void Machine::start_step() {
       if (operations_.count(OpKind::handover) == 0) enter(Stage::resyncing);
       return;
     case Stage::resyncing:
-      if (resync_done()) enter(Stage::flushing);
+      // After a handover the regions stay dirty and are cleared later, as any others: clients wait for this start.
+      if (resync_done()) enter(by_handover_ ? Stage::marking : Stage::flushing);
       return;
     case Stage::flushing: return enter(Stage::clearing);
     case Stage::clearing: return enter(Stage::marking);
@@ -181,8 +182,9 @@ void Machine::enter(Stage stage) {
     case Stage::storing:
       request.op = PeerOp::store_generation;
       request.argument = membership_.generation;
-      if (!MOOR_PLANT("engine-start-generation-not-told"))
-        broadcast(OpKind::store_generation, readers(), request);
+      if (const MemberMask others = readers() & ~holders(membership_.generation);
+          others != 0 && !MOOR_PLANT("engine-start-generation-not-told"))
+        broadcast(OpKind::store_generation, others, request);
       return store_wrote();
     case Stage::repairing:
       for (const ChainRepair& repair : plan_->repairs) {
@@ -204,7 +206,9 @@ void Machine::enter(Stage stage) {
         if (begin < size_ && !MOOR_PLANT("engine-resync-skipped"))
           extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
       }
-      if (auto fewer = unsettled_extents()) extents = *std::move(fewer);
+      auto fewer = unsettled_extents();
+      by_handover_ = fewer.has_value();
+      if (fewer) extents = *std::move(fewer);
       return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
     }
     case Stage::flushing: return flush_members(readers(), FlushFor::start);
@@ -221,6 +225,15 @@ void Machine::enter(Stage stage) {
       return;
     default: return;
   }
+}
+
+// Those that had this generation on disk when they answered.
+MemberMask Machine::holders(Generation generation) const {
+  MemberMask mask = 0;
+  for (MemberIndex i = 0; i < members_.size(); ++i) {
+    if (members_[i].link == Link::up && members_[i].answer.generation == generation) mask |= bit(i);
+  }
+  return mask;
 }
 
 // Who holds what an epoch wrote says so: the member that has the mark may be lost, and a rollback would take
