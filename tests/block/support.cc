@@ -83,7 +83,7 @@ bool Server::is_alive() {
 
 int Server::wait() {
   if (status_ != -1) return status_;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   int status = 0;
   while (::waitpid(pid_, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > until) return -1;
