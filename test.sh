@@ -49,7 +49,7 @@ case "${1:-all}" in
     run_sanitized
     ;;
   fast) build dev; run dev -L fast -j "$jobs" ;;
-  asan|tsan) build "$1"; run "$1" -L fast -j "$jobs" ;;
+  asan|tsan) build "$1" fast_tests; run "$1" -L fast -j "$jobs" ;;
   tidy)
     tools/tidy.py
     tools/format --check

@@ -8,6 +8,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(MOOR_SANITIZE "" CACHE STRING "address or thread; empty for none")
 option(MOOR_COVERAGE "Instrument for gcov" OFF)
 option(MOOR_PLANTS "Build with the planted mistakes of base/plants.def (for tools/mutants)" OFF)
+option(MOOR_UNITY "Compile the files of a target together, over shared precompiled headers (cmake/quick.cmake)" OFF)
 option(MOOR_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
@@ -19,6 +20,13 @@ else()
   # libstdc++ 12's own std::stable_sort uses what it deprecates, and clang says so of every instance.
   add_compile_options(-Wno-deprecated-declarations)
 endif()
+if(MOOR_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ takes whatever is not the file on its command line for a header, where a type without linkage would be a
+  # mistake. The presets that compile each file by itself keep the warning.
+  add_compile_options(-Wno-subobject-linkage)
+endif()
+# All of our programs have threads; said everywhere, so that all targets can share a precompiled header.
+add_compile_options(-pthread)
 if(MOOR_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)

@@ -48,14 +48,14 @@ Task<Result<std::string>> newest_version(http::Client* client) {
   co_return std::string(list.find("metadata")->get_string("resourceVersion").value_or("0"));
 }
 
-struct Outcome {
+struct FanOut {
   Sample creates;
   Latencies events;
   double cpu_per_create = 0;
   double events_per_second = 0;
 };
 
-Outcome measure(const ApiBench& bench, std::size_t writers, std::size_t watchers) {
+FanOut measure(const ApiBench& bench, std::size_t writers, std::size_t watchers) {
   const ServerProcess server(bench.moord, bench.scratch);
   Traffic traffic(server, writers + watchers);
   Loop& loop = traffic.loop();
@@ -67,7 +67,7 @@ Outcome measure(const ApiBench& bench, std::size_t writers, std::size_t watchers
   for (std::size_t i = 0; i < watchers; ++i)
     group.spawn(follow(&traffic.client(writers + i), &loop, *from, group.token(), &open, &seen));
   while (open < watchers) loop.run_one();
-  Outcome outcome;
+  FanOut outcome;
   const Duration cpu = cpu_time(server.process());
   const TimePoint start = loop.clock().now();
   outcome.creates =
@@ -97,7 +97,7 @@ void bench_watch(ApiBench& bench, Report& report) {
   for (const auto& [writers, watchers] : scenes) {
     std::vector<double> create_p50, p50, p99, ratio, cpu, events;
     for (int round = 0; round < bench.rounds; ++round) {
-      Outcome outcome = measure(bench, writers, watchers);
+      FanOut outcome = measure(bench, writers, watchers);
       create_p50.push_back(micros(outcome.creates.latencies.quantile(0.5)));
       p50.push_back(micros(outcome.events.quantile(0.5)));
       p99.push_back(micros(outcome.events.quantile(0.99)));

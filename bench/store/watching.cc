@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kNode = 1;
 
-void project(store::CachedObject& object) {
+void project_node(store::CachedObject& object) {
   object.terms.push_back({kNode, *object.entry.value});
 }
 
@@ -37,7 +37,7 @@ struct Fanout {
 Fanout measure(std::size_t watchers, bool concerned, std::size_t writes) {
   Loop loop;
   auto store = store::make_memory_store(loop);
-  store::Cache cache(loop, *store, project);
+  store::Cache cache(loop, *store, project_node);
   TaskGroup group(loop);
   group.spawn(cache.run(group.token()));
   MOOR_ASSERT(block_on(loop, cache.wait_for(0, {})).ok());

@@ -7,15 +7,11 @@
 #include "registry/prepare.h"
 
 namespace moor::agent {
-namespace {
-
 registry::WriteOptions as_agent() {
   registry::WriteOptions options;
   options.field_manager = "mooring-agent";
   return options;
 }
-
-}  // namespace
 
 std::string ProcessEnd::text() const {
   if (signal) return fmt::format("killed by signal {}", *signal);

@@ -46,6 +46,9 @@ const model::KindInfo& kind_of() {
   return kind_info(static_cast<const T*>(nullptr));
 }
 
+// Writes are signed with this name in managedFields.
+registry::WriteOptions as_agent();
+
 inline model::Time wall_of(const Clock& clock) {
   return model::Time(clock.wall().since_epoch);
 }

@@ -13,12 +13,6 @@ using namespace std::chrono_literals;
 
 constexpr int kLeaseBeats = 4;  // a lease outlives so many missed heartbeats
 
-registry::WriteOptions as_agent() {
-  registry::WriteOptions options;
-  options.field_manager = "mooring-agent";
-  return options;
-}
-
 std::string life_text(const Lives& life) {
   return to_text(Json::object({{"incarnation", life.incarnation}, {"bootID", life.boot_id}})) + "\n";
 }

@@ -6,12 +6,6 @@
 namespace moor::model {
 namespace {
 
-Json strings(const std::vector<std::string_view>& values) {
-  Json list = Json::array();
-  for (const std::string_view value : values) list.push_back(value);
-  return list;
-}
-
 Json names_of(const KindInfo& kind) {
   Json names = Json::object({{"kind", kind.kind},
                              {"listKind", kind.list_kind()},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/schema_json.h"
+
 namespace moor::model {
 namespace {
 
@@ -11,12 +13,6 @@ const std::vector<std::string_view> kVerbs = {"create", "delete", "deletecollect
                                               "list",   "patch",  "update",           "watch"};
 const std::vector<std::string_view> kStatusVerbs = {"get", "patch", "update"};
 const std::vector<std::string_view> kCreateVerb = {"create"};
-
-Json strings(const std::vector<std::string_view>& values) {
-  Json list = Json::array();
-  for (const std::string_view value : values) list.push_back(value);
-  return list;
-}
 
 std::string text_of(const GroupVersion& version) {
   return version.group.empty() ? std::string(version.version)

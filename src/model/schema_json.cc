@@ -5,12 +5,6 @@
 namespace moor::model {
 namespace {
 
-Json strings(const std::vector<std::string_view>& values) {
-  Json list = Json::array();
-  for (const std::string_view value : values) list.push_back(value);
-  return list;
-}
-
 void add_format(const Schema& schema, Nesting nesting, Json& json) {
   switch (schema.format) {
     case Format::int32: json.set("format", "int32"); return;
@@ -102,6 +96,12 @@ Json field_json(const FieldSchema& field, Nesting nesting) {
 }
 
 }  // namespace
+
+Json strings(const std::vector<std::string_view>& values) {
+  Json list = Json::array();
+  for (const std::string_view value : values) list.push_back(value);
+  return list;
+}
 
 std::string reference_to(const StructSchema& schema) {
   return fmt::format("#/components/schemas/{}", schema.component());

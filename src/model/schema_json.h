@@ -4,11 +4,16 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "model/schema.h"
 
 namespace moor::model {
+
+// A list of texts.
+Json strings(const std::vector<std::string_view>& values);
 
 enum class Nesting { reference, inlined };
 

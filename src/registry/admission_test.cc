@@ -12,8 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const char* const kLeases = "leases.coordination.k8s.io";
-
 // Marks what it lets through and refuses what it is told to.
 class Marker final : public Admission {
  public:

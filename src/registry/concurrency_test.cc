@@ -6,8 +6,6 @@
 namespace moor::registry {
 namespace {
 
-const char* const kLeases = "leases.coordination.k8s.io";
-
 class Crowd : public World {
  protected:
   // Reads, adds one, writes with the version it read; again on conflict.

@@ -11,8 +11,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const char* const kLeases = "leases.coordination.k8s.io";
-
 class Deletion : public World {
  protected:
   Deletion() {

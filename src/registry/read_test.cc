@@ -12,8 +12,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-const char* const kLeases = "leases.coordination.k8s.io";
-
 class Reads : public World {
  protected:
   Listed page(const ResourceName& what, ListOptions options) {

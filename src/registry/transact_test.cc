@@ -9,7 +9,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::string_view kLeases = "leases.coordination.k8s.io";
 constexpr std::string_view kVolumes = "volumes.longhorn.io";
 
 class Transactions : public World {

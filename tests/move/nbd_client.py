@@ -1,70 +1,24 @@
 """A small NBD client for writers that must know exactly what was acknowledged and when, and that go on elsewhere."""
-import os
+import pathlib
 import random
-import socket
 import struct
+import sys
 import threading
 import time
 
 from support import DEADLINE
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "support"))
+from nbd_session import FLUSH, READ, WRITE, Refused, Session  # noqa: E402,F401
+
 BLOCK = 4096
-READ, WRITE, DISCONNECT, FLUSH = 0, 1, 2, 3
 
 
-class Refused(OSError):
-    """The server answered with an error."""
-
-
-class Connection:
-    """One session with simple replies, one request at a time."""
+class Connection(Session):
+    """A session in blocks."""
 
     def __init__(self, path, export, timeout=DEADLINE):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(timeout)
-        try:
-            self.socket.connect(str(path))
-            self.handshake(export.encode())
-        except BaseException:
-            self.socket.close()
-            raise
-        self.cookie = 0
-
-    def handshake(self, export):
-        greeting, option, _ = struct.unpack(">8s8sH", self.receive(18))
-        if greeting != b"NBDMAGIC" or option != b"IHAVEOPT":
-            raise OSError("no NBD server")
-        self.socket.sendall(struct.pack(">I", 3))  # fixed newstyle, no zeroes
-        self.socket.sendall(b"IHAVEOPT" + struct.pack(">III", 7, len(export) + 6, len(export)) + export + b"\0\0")
-        while True:  # NBD_OPT_GO: information, then the acknowledgement
-            _, _, kind, length = struct.unpack(">QIII", self.receive(20))
-            data = self.receive(length)
-            if kind == 1:
-                return
-            if kind & 0x80000000:
-                raise Refused(f"the export is refused: {data.decode(errors='replace')}")
-            if kind == 3 and data[:2] == b"\0\0":
-                self.size, self.flags = struct.unpack(">QH", data[2:12])
-
-    def receive(self, count):
-        parts = []
-        while count:
-            part = self.socket.recv(count)
-            if not part:
-                raise ConnectionError("the server closed the connection")
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
-
-    def request(self, kind, offset=0, length=0, data=b""):
-        self.cookie += 1
-        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, kind, self.cookie, offset, length) + data)
-        magic, error, cookie = struct.unpack(">IIQ", self.receive(16))
-        if magic != 0x67446698 or cookie != self.cookie:
-            raise OSError("a reply that was not asked for")
-        if error:
-            raise Refused(error, os.strerror(error))
-        return self.receive(length) if kind == READ else b""
+        super().__init__(path, export, timeout)
 
     def write(self, slot, block):
         self.request(WRITE, slot * BLOCK, BLOCK, block)
@@ -74,9 +28,6 @@ class Connection:
 
     def flush(self):
         self.request(FLUSH)
-
-    def close(self):
-        self.socket.close()
 
 
 def block_of(number):

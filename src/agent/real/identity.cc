@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr Duration kAnswerWithin = 15s;
+constexpr Duration kServerAnswersWithin = 15s;
 
 bool is_there(const std::string& path) {
   std::error_code ignored;  // what cannot be looked at fails to be read, with the reason
@@ -48,7 +48,8 @@ std::string message_in(const http::Response& response) {
 Task<Result<http::Response>> send(Loop& loop, http::ClientOptions client, http::Request request,
                                   CancelToken token) {
   CO_TRY(const auto connection, http::Client::make(loop, std::move(client)));
-  auto response = co_await connection->send(std::move(request), token, loop.clock().now() + kAnswerWithin);
+  auto response =
+      co_await connection->send(std::move(request), token, loop.clock().now() + kServerAnswersWithin);
   co_return response;
 }
 

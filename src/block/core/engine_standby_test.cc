@@ -9,7 +9,6 @@ namespace {
 
 using test_move::kSize;
 using test_move::Move;
-using test_move::Sent;
 
 TEST_F(Move, StandbySaysHelloToTheSourceAndToNobodyElse) {
   begin_standby();
@@ -90,7 +89,7 @@ TEST_F(Move, ActivationRunsTheStartRuleAndAnswersWhatWasHeld) {
   begin_standby();
   source_up();
   client(ClientOp::read, 0, 512, 1);  // under way at the source when the client begins to write
-  const Sent early = sent_to(kSourceLink).front();
+  const test_move::Sent early = sent_to(kSourceLink).front();
   client(ClientOp::write, 0, 512, 2);
   client(ClientOp::read, 0, 512, 3);
   EXPECT_EQ(command(ActivateConfirm{7, grant()}), 0u);

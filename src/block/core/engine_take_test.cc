@@ -9,7 +9,6 @@ namespace {
 
 using test_move::kSize;
 using test_move::Move;
-using test_move::Sent;
 
 Hello forward_hello(const std::string& token = "secret") {
   Hello hello;
@@ -180,7 +179,7 @@ TEST_F(Move, ARollbackSendsEveryUnacknowledgedWriteToEveryMemberAgain) {
   EXPECT_TRUE(ends_.empty()) << "sessions go on";
   for (const MemberIndex member : {0u, 1u}) {
     std::vector<std::uint64_t> writes;
-    for (const Sent& sent : sent_to(member)) {
+    for (const test_move::Sent& sent : sent_to(member)) {
       if (sent.request.op != PeerOp::read) writes.push_back(sent.request.offset);
     }
     std::sort(writes.begin(), writes.end());

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxOptionBytes = 64u << 10;
 // cheaper to drop the connection than to drain gigabytes.
 constexpr std::uint64_t kMaxSkip = 2ull * kMaxRequestBytes;
 // Below this, a copy is cheaper than a receive of its own.
-constexpr std::size_t kDirectFrom = 32u << 10;
+constexpr std::size_t kTakeDirectFrom = 32u << 10;
 
 }  // namespace
 
@@ -250,7 +250,7 @@ void Server::feed_payload(Bytes& bytes) {
 Slice Server::direct_space() const {
   if (phase_ != Phase::payload) return {};
   const auto left = incoming_.payload.size() - payload_filled_;
-  return left < kDirectFrom ? Slice() : incoming_.payload.part(payload_filled_, left);
+  return left < kTakeDirectFrom ? Slice() : incoming_.payload.part(payload_filled_, left);
 }
 
 void Server::direct_filled(std::size_t bytes) {

@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the messages read like the protocol
 
-constexpr std::uint64_t kSize = 1 << 20;
+constexpr std::uint64_t kExportBytes = 1 << 20;
 
 // A server with its owner: answers opens by itself, keeps what it was asked.
 class ServerTest : public ::testing::Test {
@@ -70,7 +70,7 @@ class ServerTest : public ::testing::Test {
   std::optional<Server> server_;
   ExportDescription description_ = [] {
     ExportDescription description;
-    description.size = kSize;
+    description.size = kExportBytes;
     description.name = "disk";
     return description;
   }();
@@ -93,7 +93,7 @@ TEST_F(ServerTest, GoTellsSizeFlagsAndBlockSizes) {
   feed(u32(kFixedNewstyle | kNoZeroes) + option(Option::go, go_body("disk")));
   const std::uint16_t flags = kHasFlags | kSendFlush | kSendFua | kSendTrim | kSendWriteZeroes |
                               kCanMultiConn;  // no DF: not structured
-  EXPECT_EQ(out(), option_reply(Option::go, OptionReply::info, u16(0) + u64(kSize) + u16(flags)) +
+  EXPECT_EQ(out(), option_reply(Option::go, OptionReply::info, u16(0) + u64(kExportBytes) + u16(flags)) +
                        option_reply(Option::go, OptionReply::info,
                                     u16(3) + u32(1) + u32(4096) + u32(kMaxRequestBytes)) +
                        option_reply(Option::go, OptionReply::ack));
@@ -113,7 +113,7 @@ TEST_F(ServerTest, AdvertisesOnlyWhatTheBackendHas) {
   feed(u32(kFixedNewstyle | kNoZeroes) + option(Option::structured_reply) +
        option(Option::go, go_body("disk")));
   const std::uint16_t flags = kHasFlags | kSendWriteZeroes | kSendFastZero | kSendDf;
-  EXPECT_NE(out().find(u16(0) + u64(kSize) + u16(flags)), std::string::npos);
+  EXPECT_NE(out().find(u16(0) + u64(kExportBytes) + u16(flags)), std::string::npos);
 }
 
 TEST_F(ServerTest, ExportNameAnswersWithAndWithoutPadding) {
@@ -337,15 +337,15 @@ TEST_F(ServerTest, WrongRequestsGetAnErrorAndTheStreamStaysInStep) {
   };
   const std::string payload(512, 'x');
   const Case cases[] = {
-      {{number(Command::read), 1, kSize, 1}, kErrInvalid},
-      {{number(Command::read), 2, kSize - 1, 2}, kErrInvalid},
+      {{number(Command::read), 1, kExportBytes, 1}, kErrInvalid},
+      {{number(Command::read), 2, kExportBytes - 1, 2}, kErrInvalid},
       {{number(Command::read), 3, ~std::uint64_t{0}, 100}, kErrInvalid},
       {{number(Command::read), 4, 0, 0}, kErrInvalid},
-      {{number(Command::write), 5, kSize - 1, 512, 0, payload}, kErrNoSpace},
+      {{number(Command::write), 5, kExportBytes - 1, 512, 0, payload}, kErrNoSpace},
       {{number(Command::write), 6, 0, 512, 1 << 9, payload}, kErrInvalid},
       {{number(Command::write_zeroes), 7, 0, 512, kFlagFastZero}, kErrInvalid},
-      {{number(Command::write_zeroes), 8, kSize, 1}, kErrNoSpace},
-      {{number(Command::trim), 9, kSize, 1}, kErrInvalid},
+      {{number(Command::write_zeroes), 8, kExportBytes, 1}, kErrNoSpace},
+      {{number(Command::trim), 9, kExportBytes, 1}, kErrInvalid},
       {{number(Command::flush), 10, 1, 1}, kErrInvalid},
       {{number(Command::cache), 11, 0, 512}, kErrInvalid},
       {{77, 12, 0, 512}, kErrInvalid},

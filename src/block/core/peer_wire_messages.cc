@@ -10,13 +10,13 @@ namespace moor::block {
 
 namespace {
 
-Error malformed(std::string_view what) {
+Error malformed_body(std::string_view what) {
   return make_error(Errc::invalid, fmt::format("malformed {}", what));
 }
 
 Result<void> check_version(ByteReader& reader, std::string_view what) {
   const auto version = reader.u16();
-  if (reader.failed()) return malformed(what);
+  if (reader.failed()) return malformed_body(what);
   if (version != kPeerWireVersion) {
     return make_error(Errc::unsupported, fmt::format("{} of version {} is not known here", what, version));
   }
@@ -177,7 +177,7 @@ Result<void> decode_body(PeerRequest& request, Bytes body) {
     snapshot.user_created = read_bool(reader);
     snapshot.generation = reader.u64();
   }
-  if (!reader.complete()) return malformed("private command");
+  if (!reader.complete()) return malformed_body("private command");
   return {};
 }
 
@@ -216,9 +216,9 @@ Result<HelloAnswer> decode_hello_answer(Bytes bytes) {
   answer.head_id = reader.text16(kMaxIdBytes);
   answer.dirty = read_regions(reader);
   const auto layers = reader.u32();
-  if (layers > kMaxLayers) return malformed("HELLO answer");
+  if (layers > kMaxLayers) return malformed_body("HELLO answer");
   for (std::uint32_t i = 0; i < layers && !reader.failed(); ++i) answer.chain.push_back(read_layer(reader));
-  if (!reader.complete()) return malformed("HELLO answer");
+  if (!reader.complete()) return malformed_body("HELLO answer");
   return answer;
 }
 

@@ -11,14 +11,15 @@
 namespace moor::block {
 namespace {
 
-constexpr std::uint64_t kSize = 9u << 20;  // more than one map sector, three dirty regions
+constexpr std::uint64_t kModelBytes = 9u << 20;  // more than one map sector, three dirty regions
 
 // One replica under random work. Everything random comes from one seed.
 class Workload {
  public:
-  explicit Workload(std::uint64_t seed) : random_(seed), disk_(seed * 7 + 1), world_(disk_), model_(kSize) {
+  explicit Workload(std::uint64_t seed)
+      : random_(seed), disk_(seed * 7 + 1), world_(disk_), model_(kModelBytes) {
     ReplicaCreate options;
-    options.size = kSize;
+    options.size = kModelBytes;
     check(SimReplica::create(disk_, options).ok(), "create");
     check(world_.start().ok(), "first start");
     reconnect();
@@ -118,9 +119,9 @@ class Workload {
       default: break;
     }
     // Most of the work in a small place, so that layers overlap.
-    const std::uint64_t room = random_() % 3 != 0 ? 256u << 10 : kSize;
+    const std::uint64_t room = random_() % 3 != 0 ? 256u << 10 : kModelBytes;
     const std::uint64_t span = std::max(room, length);
-    const std::uint64_t base = random_() % 2 == 0 ? 0 : std::min<std::uint64_t>(kSize - span, 8u << 20);
+    const std::uint64_t base = random_() % 2 == 0 ? 0 : std::min<std::uint64_t>(kModelBytes - span, 8u << 20);
     return {base + (random_() % ((span - length) / kModelSector + 1)) * kModelSector, length};
   }
 
@@ -268,11 +269,11 @@ class Workload {
   std::vector<Tag> read_all(SimReplica& world, PeerId peer) {
     std::vector<Tag> tags;
     constexpr std::uint32_t kStep = 1u << 20;
-    for (std::uint64_t at = 0; at < kSize; at += kStep) {
+    for (std::uint64_t at = 0; at < kModelBytes; at += kStep) {
       const auto heard = world.call(peer, SimReplica::request_of(PeerOp::read, {at, kStep}));
       if (!heard || heard->reply.error != 0) {
         check(false, "reading everything: " + (heard ? heard->reply.message : "stopped"));
-        return std::vector<Tag>(kSize / kModelSector, kTorn);
+        return std::vector<Tag>(kModelBytes / kModelSector, kTorn);
       }
       for (std::uint64_t i = 0; i < kStep; i += kModelSector) {
         tags.push_back(tag_of(heard->data.data() + i, (at + i) / kModelSector));

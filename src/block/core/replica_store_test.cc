@@ -11,9 +11,9 @@
 namespace moor::block {
 namespace {
 
-constexpr std::uint64_t kSize = 16u << 20;
+constexpr std::uint64_t kStoreBytes = 16u << 20;
 
-std::unique_ptr<SimDisk> make_disk(std::uint64_t seed, std::uint64_t size = kSize) {
+std::unique_ptr<SimDisk> make_disk(std::uint64_t seed, std::uint64_t size = kStoreBytes) {
   auto disk = std::make_unique<SimDisk>(seed);
   ReplicaCreate options;
   options.size = size;
@@ -76,10 +76,10 @@ TEST(ReplicaStore, RequestsBeyondTheEndAreRefused) {
   SimReplica world(*disk);
   ASSERT_TRUE(world.start().ok());
   const PeerId peer = world.connect(1);
-  EXPECT_EQ(world.write(peer, kSize - 512, pattern(1024, 1)), nbd::kErrInvalid);
+  EXPECT_EQ(world.write(peer, kStoreBytes - 512, pattern(1024, 1)), nbd::kErrInvalid);
   EXPECT_EQ(world.call(peer, SimReplica::request_of(PeerOp::read, {UINT64_MAX - 5, 100}))->reply.error,
             nbd::kErrInvalid);
-  EXPECT_EQ(world.call(peer, SimReplica::request_of(PeerOp::trim, {kSize, 1}))->reply.error,
+  EXPECT_EQ(world.call(peer, SimReplica::request_of(PeerOp::trim, {kStoreBytes, 1}))->reply.error,
             nbd::kErrInvalid);
 }
 
@@ -366,24 +366,24 @@ TEST(ReplicaStore, ExpandKeepsDataAndSurvivesCrashes) {
     SimReplica world(*disk);
     ASSERT_TRUE(world.start().ok());
     const PeerId peer = world.connect(1);
-    ASSERT_EQ(world.write(peer, kSize - 4096, pattern(4096, 1)), 0u);
+    ASSERT_EQ(world.write(peer, kStoreBytes - 4096, pattern(4096, 1)), 0u);
     ASSERT_EQ(world.snapshot(peer, PeerOp::snapshot_create, "s1").error, 0u);
     disk->stop_at(disk->operations() + point);
     PeerRequest expand;
     expand.op = PeerOp::expand;
-    expand.argument = 4 * kSize;
+    expand.argument = 4 * kStoreBytes;
     const bool answered = world.call(peer, expand).has_value();
     world.crash();
     ASSERT_TRUE(world.start().ok());
     const PeerId again = world.connect(2);
     const std::uint64_t size = world.accepted.at(again).size;
-    EXPECT_TRUE(size == 4 * kSize || (size == kSize && !answered));
-    EXPECT_EQ(world.read(again, kSize - 4096, 4096), pattern(4096, 1));
-    if (size == kSize) continue;
-    EXPECT_EQ(world.write(again, 4 * kSize - 4096, pattern(4096, 2), true), 0u);
+    EXPECT_TRUE(size == 4 * kStoreBytes || (size == kStoreBytes && !answered));
+    EXPECT_EQ(world.read(again, kStoreBytes - 4096, 4096), pattern(4096, 1));
+    if (size == kStoreBytes) continue;
+    EXPECT_EQ(world.write(again, 4 * kStoreBytes - 4096, pattern(4096, 2), true), 0u);
     world.crash();
     ASSERT_TRUE(world.start().ok());
-    EXPECT_EQ(world.read(world.connect(3), 4 * kSize - 4096, 4096), pattern(4096, 2));
+    EXPECT_EQ(world.read(world.connect(3), 4 * kStoreBytes - 4096, 4096), pattern(4096, 2));
   }
 }
 

@@ -5,8 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,6 +15,7 @@
 #include "block/io/control_server.h"
 #include "block/io/loop.h"
 #include "cmd/moorblk/commands.h"
+#include "cmd/moorblk/token_file.h"
 
 namespace moor::cmd {
 
@@ -44,16 +43,6 @@ struct EngineOptions {
   std::string peer_timeout = "20s";
 };
 
-Result<std::string> read_token(const std::string& path) {
-  if (path.empty()) return std::string();
-  std::ifstream file(path);
-  std::string token{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return make_error(Errc::not_found, fmt::format("cannot read the token file {}", path));
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.empty()) return make_error(Errc::invalid, fmt::format("the token file {} is empty", path));
-  return token;
-}
-
 Result<block::engine::Config> make_config(const EngineOptions& options) {
   block::engine::Config config;
   config.volume = options.volume;
@@ -79,7 +68,9 @@ Result<block::engine::Config> make_config(const EngineOptions& options) {
   if (options.confirm == "auto" || options.unproven) {
     config.in_sync = block::engine::InSync::highest_generation;
   }
-  TRY(config.token, read_token(options.token_file));
+  if (!options.token_file.empty()) {
+    TRY(config.token, read_token(options.token_file));
+  }
   TRY(config.start_wait, parse_duration(options.start_wait));
   TRY(config.peer_timeout, parse_duration(options.peer_timeout));
   std::map<std::string, int> names;

@@ -5,9 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -15,6 +13,7 @@
 #include "block/io/tls.h"
 #include "block/store/replica_server.h"
 #include "cmd/moorblk/commands.h"
+#include "cmd/moorblk/token_file.h"
 
 namespace moor::cmd {
 
@@ -29,18 +28,6 @@ struct ReplicaOptions {
   std::string control;
   block::io::TlsFiles tls;
 };
-
-Result<std::string> read_token(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return make_error(Errc::not_found, "cannot read the token file " + path);
-  std::stringstream text;
-  text << in.rdbuf();
-  std::string token = text.str();
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
-    token.pop_back();
-  if (token.empty()) return make_error(Errc::invalid, "the token file " + path + " is empty");
-  return token;
-}
 
 // Runs one task to its end on a directory, with nothing else going on.
 template <class T>

@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Arguments {
+struct AgentArguments {
   std::string server;
   std::string node;
   std::string directory;
@@ -51,7 +51,7 @@ struct Ready {
   agent::RealHostOptions host;
 };
 
-Result<Ready> check(const Arguments& arguments) {
+Result<Ready> check(const AgentArguments& arguments) {
   Ready ready;
   TRY(ready.server, http::Url::parse(arguments.server));
   std::error_code error;
@@ -109,7 +109,7 @@ Task<Result<void>> run_once(Loop& loop, agent::Host& host, Ready ready, http::Cl
   co_return co_await agent.run(token, std::move(on_ready));
 }
 
-Task<Result<void>> run_all(Loop& loop, Arguments arguments, Ready ready, CancelToken token) {
+Task<Result<void>> run_all(Loop& loop, AgentArguments arguments, Ready ready, CancelToken token) {
   CO_TRY(const agent::Handle lock, lock_directory(ready.agent.directory));
   RealRandom random;
   CO_TRY(const auto host, agent::RealHost::make(loop, random, ready.host));
@@ -144,7 +144,7 @@ Task<Result<void>> run_all(Loop& loop, Arguments arguments, Ready ready, CancelT
   }
 }
 
-int run_agent(const Arguments& arguments) {
+int run_agent(const AgentArguments& arguments) {
   const auto fail = [](const Error& error) {
     fmt::print(stderr, "moord agent: {}\n", error.message);
     return 1;
@@ -167,7 +167,8 @@ int run_agent(const Arguments& arguments) {
 
 void add_agent_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* agent = app.add_subcommand("agent", "Keep the volumes of one node");
-  const auto arguments = std::make_shared<Arguments>();  // shared by the options and the run after parsing
+  const auto arguments =
+      std::make_shared<AgentArguments>();  // shared by the options and the run after parsing
   agent->footer(
       "Examples:\n"
       "  moord agent --server https://10.0.0.1:6440 --node node-1 --dir /var/lib/mooring \\\n"

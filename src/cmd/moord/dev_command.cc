@@ -29,7 +29,7 @@
 namespace moor::cmd {
 namespace {
 
-struct Arguments {
+struct DevArguments {
   std::string directory;
   std::string listen = "127.0.0.1:6440";
   std::string log_level = "info";
@@ -64,7 +64,7 @@ void say(const std::string& text) {
 // The cluster while it runs. The server is stopped after the agents, so that their last words are heard.
 class Cluster {
  public:
-  Cluster(Loop& loop, DevPlace place, Arguments arguments, int nodes)
+  Cluster(Loop& loop, DevPlace place, DevArguments arguments, int nodes)
       : loop_(loop),
         place_(std::move(place)),
         arguments_(std::move(arguments)),
@@ -173,7 +173,7 @@ class Cluster {
 
   Loop& loop_;
   DevPlace place_;
-  Arguments arguments_;
+  DevArguments arguments_;
   int nodes_;
   std::string listen_;
   std::string url_;
@@ -212,7 +212,7 @@ Result<void> go_down(const DevPlace& place, bool force) {
   return {};
 }
 
-int run_dev(const Arguments& arguments) {
+int run_dev(const DevArguments& arguments) {
   const auto level = parse_log_level(arguments.log_level);
   if (!level) return fail(level.error());
   configure_log(*level, LogFormat::text);
@@ -243,7 +243,7 @@ int run_dev(const Arguments& arguments) {
 
 void add_dev_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* dev = app.add_subcommand("dev", "A whole cluster on this machine: the server and some agents");
-  const auto arguments = std::make_shared<Arguments>();  // shared by the options and the run after parsing
+  const auto arguments = std::make_shared<DevArguments>();  // shared by the options and the run after parsing
   arguments->directory = default_directory();
   dev->footer(
       "Examples:\n"

@@ -10,7 +10,7 @@
 namespace moor::cmd {
 namespace {
 
-constexpr int kMaxNodes = 200;  // what one /24 holds beside the host, rounded down
+constexpr int kMaxNetworks = 200;  // what one /24 holds beside the host, rounded down
 
 Result<std::string> ip(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "ip");
@@ -45,8 +45,8 @@ Result<std::string> free_prefix(const std::string& tag) {
 
 Result<DevNetwork> DevNetwork::make(const DevPlace& place, int nodes) {
   if (geteuid() != 0) return make_error(Errc::forbidden, "--netns makes network namespaces: it needs root");
-  if (nodes > kMaxNodes)
-    return make_error(Errc::invalid, fmt::format("--netns has room for {} nodes", kMaxNodes));
+  if (nodes > kMaxNetworks)
+    return make_error(Errc::invalid, fmt::format("--netns has room for {} nodes", kMaxNetworks));
   DevNetwork network(place.tag(), "");
   if (link_exists(network.bridge())) {
     TRY(const std::string line, ip({"-o", "-4", "addr", "show", "dev", network.bridge()}));
@@ -80,7 +80,7 @@ Result<void> DevNetwork::add_node(int number) const {
 Result<void> DevNetwork::remove(const DevPlace& place) {
   const DevNetwork network(place.tag(), "");
   std::error_code ignored;
-  for (int number = 1; number <= kMaxNodes; ++number)
+  for (int number = 1; number <= kMaxNetworks; ++number)
     if (std::filesystem::exists("/run/netns/" + network.namespace_of(number), ignored))
       TRY_VOID(ip({"netns", "del", network.namespace_of(number)}));
   if (link_exists(network.bridge())) TRY_VOID(ip({"link", "del", network.bridge()}));

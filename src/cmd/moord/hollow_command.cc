@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Arguments {
+struct HollowArguments {
   std::string kubeconfig;
   std::string directory;
   std::string token_file;
@@ -33,7 +33,7 @@ struct Arguments {
   int nodes = 10;
 };
 
-constexpr int kMaxNodes = 10'000;
+constexpr int kMaxHollowNodes = 10'000;
 constexpr Duration kHeartbeat = 10s;  // thousands of leases every three seconds would measure nothing else
 
 // What all nodes share; each has its own client, identity and host.
@@ -80,16 +80,16 @@ Task<Result<void>> run_node(Loop& loop, Shared* shared, std::string node, Cancel
   co_return co_await agent.run(token, std::move(on_ready));
 }
 
-Task<Result<void>> run_all(Loop& loop, Shared* shared, Arguments arguments, CancelToken token) {
+Task<Result<void>> run_all(Loop& loop, Shared* shared, HollowArguments arguments, CancelToken token) {
   TaskGroup group(loop, token);
   for (int number = 1; number <= arguments.nodes; ++number)
     group.spawn(run_node(loop, shared, arguments.prefix + std::to_string(number), group.token()));
   co_return co_await group.join();
 }
 
-Result<Shared> prepare(const Arguments& arguments) {
-  if (arguments.nodes < 1 || arguments.nodes > kMaxNodes)
-    return make_error(Errc::invalid, fmt::format("--nodes is 1 to {}", kMaxNodes));
+Result<Shared> prepare(const HollowArguments& arguments) {
+  if (arguments.nodes < 1 || arguments.nodes > kMaxHollowNodes)
+    return make_error(Errc::invalid, fmt::format("--nodes is 1 to {}", kMaxHollowNodes));
   TRY(const cli::ClusterAccess access, cli::load_kubeconfig(arguments.kubeconfig));
   Shared shared;
   shared.client = access.client;
@@ -103,7 +103,7 @@ Result<Shared> prepare(const Arguments& arguments) {
   return shared;
 }
 
-int run_hollow(const Arguments& arguments) {
+int run_hollow(const HollowArguments& arguments) {
   const auto fail = [](const Error& error) {
     fmt::print(stderr, "moord hollow: {}\n", error.message);
     return 1;
@@ -126,7 +126,8 @@ int run_hollow(const Arguments& arguments) {
 
 void add_hollow_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* hollow = app.add_subcommand("hollow", "Many nodes whose block processes are only imagined");
-  const auto arguments = std::make_shared<Arguments>();  // shared by the options and the run after parsing
+  const auto arguments =
+      std::make_shared<HollowArguments>();  // shared by the options and the run after parsing
   hollow->footer(
       "Examples:\n"
       "  moord server --dir D &\n"

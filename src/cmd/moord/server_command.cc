@@ -42,7 +42,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Arguments {
+struct ServerArguments {
   std::string directory;
   std::string listen = "127.0.0.1:6440";
   std::vector<std::string> also_listen;  // hosts, on the same port
@@ -75,7 +75,7 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-Task<Result<std::unique_ptr<store::Store>>> open_store(Executor& executor, Arguments arguments) {
+Task<Result<std::unique_ptr<store::Store>>> open_store(Executor& executor, ServerArguments arguments) {
   if (arguments.store == "memory") co_return store::make_memory_store(executor);
   if (arguments.store == "embedded") {
     store::EmbeddedOptions options;
@@ -148,7 +148,7 @@ struct House {
   House(Loop& loop_, store::Store& store_, registry::LocalRegistry& registry_, Random& random)
       : loop(loop_), store(store_), registry(registry_), authenticator(loop_.clock()), random_(random) {}
 
-  void build(const Arguments& arguments) {
+  void build(const ServerArguments& arguments) {
     door.emplace(doors::kube::KubeDoor::Env{loop, registry, random_, metrics},
                  doors::kube::KubeDoorOptions{.server_address = arguments.listen});
     front.emplace(authenticator, metrics, *door);
@@ -239,7 +239,8 @@ Task<Result<void>> until_cancelled(Executor& executor, CancelToken token) {
   co_return Result<void>();
 }
 
-Result<http::Url> start_listening(House& house, const Arguments& arguments, const http::HostPort& host) {
+Result<http::Url> start_listening(House& house, const ServerArguments& arguments,
+                                  const http::HostPort& host) {
   const std::filesystem::path directory(arguments.directory);
   RealRandom random;
   TRY_VOID(make_private_directory(directory));
@@ -281,7 +282,7 @@ Result<http::Url> start_listening(House& house, const Arguments& arguments, cons
   return url;
 }
 
-Task<Result<void>> serve(House& house, Control* control, TaskGroup& group, Arguments arguments,
+Task<Result<void>> serve(House& house, Control* control, TaskGroup& group, ServerArguments arguments,
                          http::HostPort host) {
   const CancelToken token = group.token();
   CO_TRY_VOID(co_await house.registry.catch_up());
@@ -310,7 +311,7 @@ Task<Result<void>> or_stop(Task<Result<void>> task, TaskGroup& group) {
   co_return ended;
 }
 
-Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host, CancelToken token) {
+Task<Result<void>> run_all(Loop& loop, ServerArguments arguments, http::HostPort host, CancelToken token) {
   CO_TRY_VOID(make_private_directory(arguments.directory));
   CO_TRY(const std::unique_ptr<store::Store> store, co_await open_store(loop, arguments));
   RealRandom random;
@@ -343,7 +344,7 @@ Task<Result<void>> run_all(Loop& loop, Arguments arguments, http::HostPort host,
   co_return stopped ? joined : stopped;
 }
 
-Result<http::HostPort> check(const Arguments& arguments) {
+Result<http::HostPort> check(const ServerArguments& arguments) {
   TRY(http::HostPort host, http::parse_host_port(arguments.listen));
   const bool loopback = host.host == "localhost" || host.host == "::1" || host.host.starts_with("127.");
   if (arguments.insecure_loopback && !loopback)
@@ -360,7 +361,7 @@ Result<http::HostPort> check(const Arguments& arguments) {
   return host;
 }
 
-int run_server(const Arguments& arguments) {
+int run_server(const ServerArguments& arguments) {
   const auto fail = [](const Error& error) {
     fmt::print(stderr, "moord server: {}\n", error.message);
     return 1;
@@ -387,7 +388,8 @@ int run_server(const Arguments& arguments) {
 
 void add_server_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* server = app.add_subcommand("server", "Serve the API");
-  const auto arguments = std::make_shared<Arguments>();  // shared by the options and the run after parsing
+  const auto arguments =
+      std::make_shared<ServerArguments>();  // shared by the options and the run after parsing
   server->footer(
       "Examples:\n"
       "  moord server --dir D\n"

@@ -18,7 +18,7 @@ namespace moor::cmd {
 namespace {
 using namespace store::embedded;
 
-struct Arguments {
+struct StoreArguments {
   std::string directory;
   std::string file = "-";
   bool force = false;
@@ -42,7 +42,7 @@ int fail(const Error& error) {
   return 1;
 }
 
-int run_export(const Arguments& arguments) {
+int run_export(const StoreArguments& arguments) {
   const Place place{arguments.directory, ""};
   if (arguments.file == "-") {
     auto done = export_store(place, std::cout, show_progress());
@@ -73,7 +73,7 @@ int run_export(const Arguments& arguments) {
   return 0;
 }
 
-int run_import(const Arguments& arguments) {
+int run_import(const StoreArguments& arguments) {
   const Place place{arguments.directory, ""};
   std::ifstream file;
   if (arguments.file != "-") {
@@ -90,7 +90,7 @@ int run_import(const Arguments& arguments) {
   return 0;
 }
 
-int run_check(const Arguments& arguments) {
+int run_check(const StoreArguments& arguments) {
   auto report = check_store({arguments.directory, ""}, show_progress());
   if (!report) return fail(report.error());
   fmt::print("revision {}, compacted {}, {} keys, {} entries, {} leases, {} bytes\n", report->meta.revision,
@@ -107,7 +107,7 @@ int run_check(const Arguments& arguments) {
   return 1;
 }
 
-int run_compact(const Arguments& arguments) {
+int run_compact(const StoreArguments& arguments) {
   auto report = compact_store({arguments.directory, ""}, show_progress());
   if (!report) return fail(report.error());
   fmt::print("compacted to revision {}: {} old entries forgotten, {} bytes before, {} bytes now\n",
@@ -116,7 +116,7 @@ int run_compact(const Arguments& arguments) {
 }
 
 CLI::App* add_verb(CLI::App& store, const std::string& name, const std::string& description,
-                   const std::string& examples, const std::shared_ptr<Arguments>& arguments) {
+                   const std::string& examples, const std::shared_ptr<StoreArguments>& arguments) {
   CLI::App* verb = store.add_subcommand(name, description);
   verb->footer("Examples:\n" + examples);
   verb->add_option("--dir", arguments->directory, "Directory of the store (with store.db in it)")->required();
@@ -128,7 +128,7 @@ void add_store_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* store = app.add_subcommand("store", "Look after the embedded store while no server has it open");
   store->require_subcommand(1);
   const auto arguments =
-      std::make_shared<Arguments>();  // shared by the options and the verb that runs after parsing
+      std::make_shared<StoreArguments>();  // shared by the options and the verb that runs after parsing
 
   CLI::App* exporting = add_verb(*store, "export", "Write the newest state as lines of JSON",
                                  "  moord store export --dir /var/lib/mooring/store --output backup.jsonl\n"

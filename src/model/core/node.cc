@@ -82,7 +82,7 @@ MOOR_DESCRIBE(Node, "A machine that runs workloads.") {
 
 namespace {
 
-Json status_cell(const Json& object, Time) {
+Json node_status_cell(const Json& object, Time) {
   std::string text = "Unknown";
   const Json* conditions = object.find_path({"status", "conditions"});
   for (std::size_t i = 0; conditions != nullptr && conditions->is_array() && i < conditions->size(); ++i)
@@ -127,7 +127,7 @@ MOOR_KIND(
     .namespaced = false,
     .columns = {{.name = "Status",
                  .description = "Whether the node is ready and takes pods.",
-                 .cell = status_cell},
+                 .cell = node_status_cell},
                 {.name = "Roles", .description = "Roles of the node, from its labels.", .cell = roles_cell},
                 age_column(),
                 {.name = "Version",

@@ -60,11 +60,11 @@ MOOR_DESCRIBE(PersistentVolume, "A piece of storage in the cluster.") {
 
 namespace {
 
-Json access_modes_cell(const Json& object, Time) {
+Json volume_modes_cell(const Json& object, Time) {
   return short_access_modes(object.find_path({"spec", "accessModes"}));
 }
 
-Json status_cell(const Json& object, Time) {
+Json volume_status_cell(const Json& object, Time) {
   if (object.find_path({"metadata", "deletionTimestamp"}) != nullptr) return "Terminating";
   const Json* phase = object.find_path({"status", "phase"});
   return phase == nullptr ? Json("") : *phase;
@@ -83,11 +83,11 @@ MOOR_KIND(
     PersistentVolume, .version = kVersion, .kind = "PersistentVolume", .plural = "persistentvolumes",
     .singular = "persistentvolume", .short_names = {"pv"}, .namespaced = false,
     .columns = {{.name = "Capacity", .path = ".spec.capacity.storage", .description = "How much it holds."},
-                {.name = "Access Modes", .description = "How it can be mounted.", .cell = access_modes_cell},
+                {.name = "Access Modes", .description = "How it can be mounted.", .cell = volume_modes_cell},
                 {.name = "Reclaim Policy",
                  .path = ".spec.persistentVolumeReclaimPolicy",
                  .description = "What happens when the claim is gone."},
-                {.name = "Status", .description = "Whether it is bound.", .cell = status_cell},
+                {.name = "Status", .description = "Whether it is bound.", .cell = volume_status_cell},
                 {.name = "Claim", .description = "Claim it is bound to.", .cell = claim_cell},
                 {.name = "StorageClass", .path = ".spec.storageClassName", .description = "Storage class."},
                 {.name = "Reason", .path = ".status.reason", .description = "Why it is in this state."},

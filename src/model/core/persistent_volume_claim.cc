@@ -65,11 +65,11 @@ MOOR_DESCRIBE(PersistentVolumeClaim, "A request for storage.") {
 
 namespace {
 
-Json access_modes_cell(const Json& object, Time) {
+Json claim_modes_cell(const Json& object, Time) {
   return short_access_modes(object.find_path({"status", "accessModes"}));
 }
 
-Json status_cell(const Json& object, Time) {
+Json claim_status_cell(const Json& object, Time) {
   if (object.find_path({"metadata", "deletionTimestamp"}) != nullptr) return "Terminating";
   const Json* phase = object.find_path({"status", "phase"});
   return phase == nullptr ? Json("") : *phase;
@@ -85,14 +85,14 @@ std::optional<std::int64_t> storage_of(const std::map<std::string, Quantity>& re
 MOOR_KIND(
     PersistentVolumeClaim, .version = kVersion, .kind = "PersistentVolumeClaim",
     .plural = "persistentvolumeclaims", .singular = "persistentvolumeclaim", .short_names = {"pvc"},
-    .columns = {{.name = "Status", .description = "Whether it is bound.", .cell = status_cell},
+    .columns = {{.name = "Status", .description = "Whether it is bound.", .cell = claim_status_cell},
                 {.name = "Volume", .path = ".spec.volumeName", .description = "Volume it is bound to."},
                 {.name = "Capacity",
                  .path = ".status.capacity.storage",
                  .description = "How much the volume holds."},
                 {.name = "Access Modes",
                  .description = "How the volume can be mounted.",
-                 .cell = access_modes_cell},
+                 .cell = claim_modes_cell},
                 {.name = "StorageClass", .path = ".spec.storageClassName", .description = "Storage class."},
                 age_column(),
                 {.name = "VolumeMode",

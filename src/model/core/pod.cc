@@ -149,7 +149,7 @@ Json ready_cell(const Json& object, Time) {
 }
 
 // The phase, or what a container waits or has ended for, or that the pod is going.
-Json status_cell(const Json& object, Time) {
+Json pod_status_cell(const Json& object, Time) {
   const Json* status = object.find("status");
   std::string text(status == nullptr ? "" : status->get_string("phase").value_or(""));
   if (status != nullptr) {
@@ -184,7 +184,7 @@ MOOR_KIND(
     Pod, .version = kVersion, .kind = "Pod", .plural = "pods", .singular = "pod", .short_names = {"po"},
     .categories = {"all"},
     .columns = {{.name = "Ready", .description = "Containers that are ready, of all.", .cell = ready_cell},
-                {.name = "Status", .description = "How far the pod has come.", .cell = status_cell},
+                {.name = "Status", .description = "How far the pod has come.", .cell = pod_status_cell},
                 {.name = "Restarts",
                  .description = "How often containers were started again.",
                  .cell = restarts_cell},

@@ -1,10 +1,9 @@
 #include "model/meta/condition.h"
 
 #include "model/describe.h"
+#include "model/meta/package.h"
 
 namespace moor::model {
-
-static constexpr std::string_view kPackage = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 MOOR_DESCRIBE(Condition, "One thing that is observed to be so, not so, or not known.") {
   f.add("type", &Condition::type, "What is observed, in CamelCase.").required();

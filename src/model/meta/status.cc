@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include "model/describe.h"
+#include "model/meta/package.h"
 
 namespace moor::model {
-
-static constexpr std::string_view kPackage = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 MOOR_DESCRIBE(StatusCause, "One cause of a failure.") {
   f.omit_empty();

@@ -22,7 +22,7 @@ struct Write {
   std::string json;
 };
 
-struct Case {
+struct FieldCase {
   const char* name;
   std::vector<Write> writes;
   // The object without metadata.name and managedFields, or "conflict: a .spec.x, b .spec.y" for the last
@@ -32,7 +32,7 @@ struct Case {
   std::string owners = "-";
 };
 
-class World {
+class Fields {
  public:
   // Empty, or the conflicts.
   std::string run(const Write& write, int time) {
@@ -100,8 +100,8 @@ class World {
   bool exists_ = false;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<FieldCase>& cases() {
+  static const std::vector<FieldCase> all = {
       // Ownership by applying.
       {"an apply creates the object and owns what it names",
        {{"apply", "a", R"({"spec":{"nodeName":"n1","hostname":"h"}})"}},
@@ -351,9 +351,9 @@ const std::vector<Case>& cases() {
 
 TEST(ServerSideApply, BehavesAsDocumented) {
   EXPECT_GE(cases().size(), 40u);
-  for (const Case& test : cases()) {
+  for (const FieldCase& test : cases()) {
     SCOPED_TRACE(test.name);
-    World world;
+    Fields world;
     std::string last;
     for (std::size_t i = 0; i < test.writes.size(); ++i)
       last = world.run(test.writes[i], static_cast<int>(i));
@@ -370,7 +370,7 @@ TEST(ServerSideApply, BehavesAsDocumented) {
 }
 
 TEST(ManagedFields, ManyUpdateManagersAreMergedIntoOne) {
-  World world;
+  Fields world;
   for (int i = 0; i < 15; ++i) {
     Json labels = Json::object();
     for (int k = 0; k <= i; ++k) labels.set(fmt::format("l{}", k), "x");

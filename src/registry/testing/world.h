@@ -19,6 +19,8 @@
 
 namespace moor::registry {
 
+inline constexpr const char* kLeases = "leases.coordination.k8s.io";  // a kind without rules of its own
+
 inline Json json(std::string_view text) {
   auto parsed = parse_json(text);
   EXPECT_TRUE(parsed.ok()) << text;

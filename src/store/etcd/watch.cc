@@ -16,8 +16,8 @@
 namespace moor::store::etcd {
 namespace {
 using namespace std::chrono_literals;
-constexpr Duration kFirstBackOff = 50ms;
-constexpr Duration kLongestBackOff = 2s;
+constexpr Duration kFirstWatchBackOff = 50ms;
+constexpr Duration kLongestWatchBackOff = 2s;
 constexpr std::size_t kEventBytes = 128;  // an event's own cost, beside its key and value
 
 std::size_t weight(const DecodedTransaction& transaction) {
@@ -120,7 +120,7 @@ class Watching final : public Closeable, public std::enable_shared_from_this<Wat
       }
       return;
     }
-    back_off_ = kFirstBackOff;
+    back_off_ = kFirstWatchBackOff;
     std::vector<DecodedTransaction> decoded;
     const Result<void> good = decoder_.add(std::move(message), decoded);
     for (DecodedTransaction& transaction : decoded) keep(std::move(transaction));
@@ -170,7 +170,7 @@ class Watching final : public Closeable, public std::enable_shared_from_this<Wat
           const auto self = weak.lock();
           if (self != nullptr && !self->ended_) self->connect();
         });
-    back_off_ = std::min(back_off_ * 2, Duration(kLongestBackOff));
+    back_off_ = std::min(back_off_ * 2, Duration(kLongestWatchBackOff));
   }
 
   void finish(Error error) {
@@ -196,7 +196,7 @@ class Watching final : public Closeable, public std::enable_shared_from_this<Wat
   std::shared_ptr<WatchCall> call_;
   bool paused_ = false;
   Executor::TimerId timer_ = 0;  // of the patience or of the next connect, never both
-  Duration back_off_ = kFirstBackOff;
+  Duration back_off_ = kFirstWatchBackOff;
   std::optional<Error> ended_;
   std::optional<Completion<bool>> waiting_;
 };
