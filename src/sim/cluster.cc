@@ -221,9 +221,8 @@ void Cluster::schedule_all(const Schedule& wanted) {
 }
 
 void Cluster::ask_checkers() {
-  Step step = context.changed;
-  if (!step.committed && !step.processes && !step.io && !step.replicas && !step.engines) return;
-  context.changed = {};
+  if (!context.changed.is_anything()) return;
+  Step step = std::exchange(context.changed, {});
   step.number = context.scheduler.steps();
   step.at = context.scheduler.now();
   ++context.counts.checks;

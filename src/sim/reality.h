@@ -3,6 +3,7 @@
 // borrowed and valid until the next step of the world.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -117,6 +118,15 @@ struct Step {
   bool io = false;         // a client's request was answered
   bool replicas = false;   // a replica has worked: floors, bytes, sessions
   bool engines = false;    // an engine has taken a step
+  bool floors = false;     // a replica has another floor, or obeys another engine
+  // Those whose processes or disks any of this was about: nothing that these are made of has changed
+  // elsewhere.
+  std::vector<std::string> volumes;
+
+  bool is_anything() const { return committed || processes || io || replicas || engines || floors; }
+  void touch(const std::string& volume) {
+    if (std::find(volumes.begin(), volumes.end(), volume) == volumes.end()) volumes.push_back(volume);
+  }
 };
 
 class Reality {
@@ -137,6 +147,7 @@ class Reality {
     std::erase_if(found, [&](const EngineSight& one) { return one.volume != volume; });
     return found;
   }
+  virtual std::size_t engine_count_of(std::string_view volume) const { return engines_of(volume).size(); }
   virtual std::vector<ReplicaSight> replicas_of(std::string_view volume) const {
     auto found = replicas();
     std::erase_if(found, [&](const ReplicaSight& one) { return one.volume != volume; });

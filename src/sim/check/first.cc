@@ -11,6 +11,7 @@
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
 #include "model/mooring/grant.h"
+#include "sim/check/support.h"
 
 namespace moor::sim {
 namespace {
@@ -78,7 +79,7 @@ class AcknowledgedDataStays final : public Checker {
       if (first.empty()) {
         first = replica.name;
         reference = *bytes;
-      } else if (*bytes != reference) {
+      } else if (!check::are_equal(*bytes, reference)) {
         return violated(
             fmt::format("{} and {} of {} are both RW and differ", first, replica.name, history.volume));
       }
@@ -101,9 +102,13 @@ class EpochsOnlyGrow final : public Checker {
     }
   }
   void at_step(const Reality& reality, const Step& step) override {
-    // Floors are looked at now and then: they cannot rise again in between without being seen.
-    if (!step.processes) return;
-    for (const ReplicaSight& replica : reality.replicas()) {
+    if (!step.processes && !step.floors) return;
+    for (const std::string& volume : step.volumes) look(reality.replicas_of(volume));
+  }
+
+ private:
+  void look(const std::vector<ReplicaSight>& replicas) {
+    for (const ReplicaSight& replica : replicas) {
       auto& known = floors_[replica.node + replica.directory + replica.name];
       if (replica.floor.epoch < known)
         violated(fmt::format("the floor of {} on {} goes from epoch {} down to {}", replica.name,
@@ -112,7 +117,6 @@ class EpochsOnlyGrow final : public Checker {
     }
   }
 
- private:
   std::map<std::string, std::uint64_t> floors_;
 };
 
@@ -121,7 +125,12 @@ class AnEpochHasOneEngine final : public Checker {
   AnEpochHasOneEngine() : Checker("S3") {}
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
-    for (const EngineSight& engine : reality.engines()) {
+    for (const std::string& volume : step.volumes) look(reality.engines_of(volume));
+  }
+
+ private:
+  void look(const std::vector<EngineSight>& engines) {
+    for (const EngineSight& engine : engines) {
       const auto key = std::pair(engine.volume, engine.epoch);
       const std::string who = fmt::format("{} pid {}", engine.node, engine.pid);
       const auto [place, fresh] = owners_.emplace(key, who);
@@ -131,7 +140,6 @@ class AnEpochHasOneEngine final : public Checker {
     }
   }
 
- private:
   std::map<std::pair<std::string, std::uint64_t>, std::string> owners_;
 };
 

@@ -48,6 +48,8 @@ const ReplicaSight* find_replica(const std::vector<ReplicaSight>& replicas, std:
 bool is_ready(const lh::Node& node);
 std::string describe(const mr::GrantHolder& holder);
 std::string in_brackets(std::string_view space, std::string_view name);
+// Whole volumes: as quick as memory is.
+bool are_equal(const std::vector<std::byte>& one, const std::vector<std::byte>& other);
 std::int64_t count_rw(const mr::GrantSpec& grant);
 // The setting's value in the store, or its default.
 std::int64_t setting(const Reality& reality, std::string_view name);
