@@ -93,9 +93,9 @@ void Cluster::see_commit(const Commit& commit) {
       context.trace("world", "leader", "another leader begins");
     }
     if (change.kind->kind == "VolumeAttachment" && change.after != nullptr) {
-      const auto book = model::decode<lh::VolumeAttachment>(*change.after);
-      const auto old = change.before == nullptr ? book : model::decode<lh::VolumeAttachment>(*change.before);
-      if (book && old && change.before != nullptr) {
+      const auto book = decode_with<lh::VolumeAttachment>(change.decoder, change.after);
+      const auto old = decode_with<lh::VolumeAttachment>(change.decoder, change.before);
+      if (book && old) {
         for (const auto& [id, status] : book->status.attachment_ticket_statuses) {
           const auto was = old->status.attachment_ticket_statuses.find(id);
           const bool satisfied = was != old->status.attachment_ticket_statuses.end() && was->second.satisfied;

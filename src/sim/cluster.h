@@ -29,6 +29,7 @@ class Cluster final : public Reality {
   std::vector<ReplicaSight> replicas() const override;
   std::vector<DeviceSight> devices() const override;
   std::vector<EngineSight> engines_of(std::string_view volume) const override;
+  control::Decoder* decoder() const override { return &context.decoder; }
   std::size_t engine_count_of(std::string_view volume) const override;
   std::vector<ReplicaSight> replicas_of(std::string_view volume) const override;
   JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;

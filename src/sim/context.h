@@ -25,6 +25,7 @@ struct Context {
   CrashPoints crash_points;
   WorldCounts counts;
   std::vector<Caller*> callers;  // in the order of their making
+  control::Decoder decoder;      // for checkers
   Step changed;                  // since the last step was judged
   std::map<std::string, std::vector<const EngineProcess*>, std::less<>> engines;  // that live, by volume
   std::function<void(const Commit&)> on_commit;

@@ -90,7 +90,17 @@ struct Change {
   JsonPtr before;  // null: it is new
   JsonPtr after;   // null: it is gone
   store::Revision revision = 0;
+  control::Decoder* decoder = nullptr;  // keeps what was decoded for the next checker; null: nothing does
 };
+
+// The typed form; null when there is none, or it does not fit its kind.
+template <class T>
+std::shared_ptr<const T> decode_with(control::Decoder* decoder, const JsonPtr& json) {
+  if (json == nullptr) return nullptr;
+  if (decoder != nullptr) return decoder->get<T>(json);
+  auto value = model::decode<T>(*json);
+  return value ? std::make_shared<const T>(*std::move(value)) : nullptr;
+}
 
 // A transaction of the store that has been applied: visible from now on, durable.
 struct Commit {
@@ -160,20 +170,21 @@ class Reality {
                         const std::function<void(const JsonPtr&)>& visit) const = 0;
   template <class T>
   std::optional<T> get(std::string_view space, std::string_view name) const {
-    const JsonPtr json = find(control::kind_of<T>(), space, name);
-    if (json == nullptr) return std::nullopt;
-    auto value = model::decode<T>(*json);
-    if (!value) return std::nullopt;
-    return *std::move(value);
+    const auto value = decode_with<T>(decoder(), find(control::kind_of<T>(), space, name));
+    if (value == nullptr) return std::nullopt;
+    return *value;
   }
   template <class T>
   std::vector<T> all() const {
     std::vector<T> found;
     for_each(control::kind_of<T>(), [&](const JsonPtr& json) {
-      if (auto value = model::decode<T>(*json)) found.push_back(*std::move(value));
+      if (const auto value = decode_with<T>(decoder(), json)) found.push_back(*value);
     });
     return found;
   }
+
+  // Many checkers ask for the same objects, most of which have not changed; null: each decodes for itself.
+  virtual control::Decoder* decoder() const { return nullptr; }
 
   // What clients asked for and were told, by volume (its uid).
   virtual const std::map<std::string, VolumeHistory>& histories() const = 0;

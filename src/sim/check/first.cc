@@ -20,14 +20,6 @@ namespace lh = model::longhorn;
 using model::mooring::Grant;
 using model::mooring::MemberMode;
 
-template <class T>
-std::optional<T> read(const JsonPtr& json) {
-  if (json == nullptr) return std::nullopt;
-  auto value = model::decode<T>(*json);
-  if (!value) return std::nullopt;
-  return *std::move(value);
-}
-
 class AcknowledgedDataStays final : public Checker {
  public:
   AcknowledgedDataStays() : Checker("S1") {}
@@ -94,8 +86,8 @@ class EpochsOnlyGrow final : public Checker {
   void on_commit(const Reality&, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<Grant>()) continue;
-      const auto before = read<Grant>(change.before);
-      const auto after = read<Grant>(change.after);
+      const auto before = decode_with<Grant>(change.decoder, change.before);
+      const auto after = decode_with<Grant>(change.decoder, change.after);
       if (before && after && after->spec.epoch < before->spec.epoch)
         violated(fmt::format("the epoch of {} goes from {} down to {}", change.name, before->spec.epoch,
                              after->spec.epoch));
@@ -149,8 +141,8 @@ class OneNodeIsGranted final : public Checker {
   void on_commit(const Reality& reality, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<Grant>()) continue;
-      const auto before = read<Grant>(change.before);
-      const auto after = read<Grant>(change.after);
+      const auto before = decode_with<Grant>(change.decoder, change.before);
+      const auto after = decode_with<Grant>(change.decoder, change.after);
       if (!before || !after || !before->spec.active || !after->spec.active) continue;
       const auto volume = reality.get<lh::Volume>(change.space, change.name);
       const bool moves = volume && volume->status.move;
@@ -171,8 +163,8 @@ class CurrentNodeMeansAttached final : public Checker {
   void on_commit(const Reality& reality, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<lh::Volume>()) continue;
-      const auto before = read<lh::Volume>(change.before);
-      const auto after = read<lh::Volume>(change.after);
+      const auto before = decode_with<lh::Volume>(change.decoder, change.before);
+      const auto after = decode_with<lh::Volume>(change.decoder, change.after);
       if (!after) continue;
       const std::string was = before ? before->status.current_node_id : "";
       const std::string& is = after->status.current_node_id;
