@@ -207,12 +207,12 @@ int run_sim(const SimWords& words, const Streams& streams) {
     return static_cast<int>(ExitCode::usage);
   }
   configure_log(*level, LogFormat::text);
-  if (!words.scenarios.empty() && !words.sweep) return run_scenarios(words, streams);
-  sim::RunOptions options = options_of(words);
   if (const auto selected = plant::select(words.plant); !selected) {
     streams.err(fmt::format("moor sim: {}\n", selected.error().message));
     return static_cast<int>(ExitCode::usage);
   }
+  if (!words.scenarios.empty() && !words.sweep) return run_scenarios(words, streams);
+  sim::RunOptions options = options_of(words);
   if (words.seeds.empty() && words.sweep) return run_sweeps(options, words, words.seed, words.seed, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);

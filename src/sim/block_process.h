@@ -215,8 +215,10 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   void run();
   void pump();
 
+  std::string volume_;
   block::SimDisk* disk_ = nullptr;
   std::unique_ptr<block::Replica> replica_;
+  std::optional<block::Floor> holder_;  // whom it obeyed when it was last looked at
   std::map<block::PeerId, PeerWirePtr> peers_;
   block::PeerId next_peer_ = 1;
   int port_ = 0;

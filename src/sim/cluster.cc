@@ -93,9 +93,9 @@ void Cluster::see_commit(const Commit& commit) {
       context.trace("world", "leader", "another leader begins");
     }
     if (change.kind->kind == "VolumeAttachment" && change.after != nullptr) {
-      const auto book = model::decode<lh::VolumeAttachment>(*change.after);
-      const auto old = change.before == nullptr ? book : model::decode<lh::VolumeAttachment>(*change.before);
-      if (book && old && change.before != nullptr) {
+      const auto book = decode_with<lh::VolumeAttachment>(change.decoder, change.after);
+      const auto old = decode_with<lh::VolumeAttachment>(change.decoder, change.before);
+      if (book && old) {
         for (const auto& [id, status] : book->status.attachment_ticket_statuses) {
           const auto was = old->status.attachment_ticket_statuses.find(id);
           const bool satisfied = was != old->status.attachment_ticket_statuses.end() && was->second.satisfied;
@@ -221,9 +221,8 @@ void Cluster::schedule_all(const Schedule& wanted) {
 }
 
 void Cluster::ask_checkers() {
-  Step step = context.changed;
-  if (!step.committed && !step.processes && !step.io && !step.replicas && !step.engines) return;
-  context.changed = {};
+  if (!context.changed.is_anything()) return;
+  Step step = std::exchange(context.changed, {});
   step.number = context.scheduler.steps();
   step.at = context.scheduler.now();
   ++context.counts.checks;

@@ -29,6 +29,8 @@ class Cluster final : public Reality {
   std::vector<ReplicaSight> replicas() const override;
   std::vector<DeviceSight> devices() const override;
   std::vector<EngineSight> engines_of(std::string_view volume) const override;
+  control::Decoder* decoder() const override { return &context.decoder; }
+  std::size_t engine_count_of(std::string_view volume) const override;
   std::vector<ReplicaSight> replicas_of(std::string_view volume) const override;
   JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override;
   void for_each(const model::KindInfo& kind, const std::function<void(const JsonPtr&)>& visit) const override;
@@ -83,8 +85,6 @@ class Cluster final : public Reality {
   void ask_checkers();
   std::vector<std::shared_ptr<BlockProcess>> living() const;
   // Of all volumes when it is absent.
-  std::vector<EngineSight> see_engines(std::optional<std::string_view> volume) const;
-  std::vector<ReplicaSight> see_replicas(std::optional<std::string_view> volume) const;
   std::vector<std::shared_ptr<BlockProcess>> targets_of(const Fault& fault);
   void cut(MachineId machine, const Fault& fault);
   void later(Duration after, std::function<void()> work);

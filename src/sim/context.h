@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "sim/network.h"
 #include "sim/world.h"
@@ -10,6 +12,7 @@
 namespace moor::sim {
 
 class Caller;
+class EngineProcess;
 
 struct Context {
   explicit Context(WorldOptions wanted)
@@ -22,7 +25,9 @@ struct Context {
   CrashPoints crash_points;
   WorldCounts counts;
   std::vector<Caller*> callers;  // in the order of their making
+  control::Decoder decoder;      // for checkers
   Step changed;                  // since the last step was judged
+  std::map<std::string, std::vector<const EngineProcess*>, std::less<>> engines;  // that live, by volume
   std::function<void(const Commit&)> on_commit;
   std::function<void(const Decision&)> on_decision;
   std::function<void(const ClientAnswer&)> on_answer;

@@ -79,8 +79,10 @@ void EngineProcess::begin() {
   if (config_.members.empty() || token == machine_.files.end()) return end({1, std::nullopt});
   engine_ = std::make_unique<engine::Engine>(config_, context().pool);
   control_ = std::make_unique<engine::Control>(config_, *engine_, driver());
+  context().engines[config_.volume].push_back(this);
   ++context().counts.engine_starts;
   context().changed.processes = true;
+  context().changed.touch(config_.volume);
   context().trace(machine_.name(), "process",
                   fmt::format("engine of {} starts with epoch {}{}", config_.volume, epoch_,
                               standby_ ? " as a standby" : ""));
@@ -142,6 +144,7 @@ void EngineProcess::step(engine::Event event) {
   if (std::exchange(stepping_, true)) return;
   const auto self = shared_from_this();
   context().changed.engines = true;
+  context().changed.touch(config_.volume);
   while (!events_.empty() && engine_ != nullptr) {
     engine::Event next = std::move(events_.front());
     events_.pop_front();
@@ -209,6 +212,7 @@ void EngineProcess::perform(engine::Action& action) {
 void EngineProcess::serve(const engine::Serve& action) {
   serving_ = action;
   context().changed.processes = true;
+  context().changed.touch(config_.volume);
   if (output.empty()) output += "ready unix\n";
   context().trace(machine_.name(), "grant",
                   fmt::format("engine of {} epoch {} {} {}", config_.volume, epoch_,
@@ -314,6 +318,11 @@ void EngineProcess::exit(const engine::Exit& action) {
 
 void EngineProcess::drop_core() {
   context().scheduler.cancel(timer_);
+  if (const auto known = context().engines.find(config_.volume); known != context().engines.end()) {
+    std::erase(known->second, this);
+    if (known->second.empty()) context().engines.erase(known);
+    context().changed.touch(config_.volume);
+  }
   engine_.reset();
   control_.reset();
   for (auto& [member, wire] : std::exchange(wires_, {})) {

@@ -269,7 +269,7 @@ Task<Result<void>> HostFace::make_directory(std::string path) {
 Task<Result<void>> HostFace::remove_tree(std::string path) {
   std::string what = "remove_tree " + path;
   CO_TRY_VOID(co_await enter(std::move(what)));
-  std::erase_if(machine_.directories, [&](const auto& one) { return is_below(one.first, path); });
+  machine_.directories.erase_if([&](const std::string& one) { return is_below(one, path); });
   std::erase_if(machine_.files, [&](const auto& one) { return is_below(one.first, path); });
   co_return co_await leave();
 }
@@ -277,11 +277,7 @@ Task<Result<void>> HostFace::remove_tree(std::string path) {
 Task<Result<void>> HostFace::rename(std::string from, std::string to) {
   std::string what = "rename " + from;
   CO_TRY_VOID(co_await enter(std::move(what)));
-  auto node = machine_.directories.extract(from);
-  if (node.empty()) co_return make_error(Errc::not_found, from);
-  machine_.directories.erase(to);
-  node.key() = to;
-  machine_.directories.insert(std::move(node));
+  if (!machine_.directories.rename(from, to)) co_return make_error(Errc::not_found, from);
   co_return co_await leave();
 }
 

@@ -76,6 +76,7 @@ void Machine::lose_power() {
       directory.floor = meta->floor;
       directory.generation = meta->generation;
     }
+    context_.changed.touch(directory.volume);
   }
   context_.changed.processes = true;
 }
@@ -239,7 +240,7 @@ Result<std::string> Machine::run_command(const std::vector<std::string>& words) 
     runner.run();
     if (!made) return make_error(Errc::internal, "create does not end");
     if (!*made) return made->error();
-    directories[words[3]] = std::move(directory);
+    directories.put(words[3], std::move(directory));
     return std::string();
   }
   if (words.size() > 2 && words[1] == "device") {

@@ -9,21 +9,13 @@
 
 #include "agent/agent.h"
 #include "sim/block_process.h"
+#include "sim/directories.h"
 #include "sim/registry_link.h"
 
 namespace moor::sim {
 
 class Client;
 class HostFace;
-
-struct Directory {
-  std::unique_ptr<block::SimDisk> disk;
-  std::string volume;
-  std::string replica;  // the object's name, once known
-  block::Floor floor;
-  block::Generation generation = 0;
-  std::weak_ptr<ReplicaProcess> process;  // the last that was started on it
-};
 
 class Machine {
  public:
@@ -63,7 +55,7 @@ class Machine {
   Result<std::string> run_command(const std::vector<std::string>& words);
 
   std::map<std::string, std::string> files;
-  std::map<std::string, Directory> directories;                    // by path
+  Directories directories;
   std::map<std::string, std::shared_ptr<BlockProcess>> processes;  // by key; ended ones until forgotten
   std::map<std::string, Json> records;
   std::map<std::string, std::string> outputs;

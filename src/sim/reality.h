@@ -3,6 +3,7 @@
 // borrowed and valid until the next step of the world.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -89,7 +90,17 @@ struct Change {
   JsonPtr before;  // null: it is new
   JsonPtr after;   // null: it is gone
   store::Revision revision = 0;
+  control::Decoder* decoder = nullptr;  // keeps what was decoded for the next checker; null: nothing does
 };
+
+// The typed form; null when there is none, or it does not fit its kind.
+template <class T>
+std::shared_ptr<const T> decode_with(control::Decoder* decoder, const JsonPtr& json) {
+  if (json == nullptr) return nullptr;
+  if (decoder != nullptr) return decoder->get<T>(json);
+  auto value = model::decode<T>(*json);
+  return value ? std::make_shared<const T>(*std::move(value)) : nullptr;
+}
 
 // A transaction of the store that has been applied: visible from now on, durable.
 struct Commit {
@@ -117,6 +128,15 @@ struct Step {
   bool io = false;         // a client's request was answered
   bool replicas = false;   // a replica has worked: floors, bytes, sessions
   bool engines = false;    // an engine has taken a step
+  bool floors = false;     // a replica has another floor, or obeys another engine
+  // Those whose processes or disks any of this was about: nothing that these are made of has changed
+  // elsewhere.
+  std::vector<std::string> volumes;
+
+  bool is_anything() const { return committed || processes || io || replicas || engines || floors; }
+  void touch(const std::string& volume) {
+    if (std::find(volumes.begin(), volumes.end(), volume) == volumes.end()) volumes.push_back(volume);
+  }
 };
 
 class Reality {
@@ -137,6 +157,7 @@ class Reality {
     std::erase_if(found, [&](const EngineSight& one) { return one.volume != volume; });
     return found;
   }
+  virtual std::size_t engine_count_of(std::string_view volume) const { return engines_of(volume).size(); }
   virtual std::vector<ReplicaSight> replicas_of(std::string_view volume) const {
     auto found = replicas();
     std::erase_if(found, [&](const ReplicaSight& one) { return one.volume != volume; });
@@ -149,20 +170,21 @@ class Reality {
                         const std::function<void(const JsonPtr&)>& visit) const = 0;
   template <class T>
   std::optional<T> get(std::string_view space, std::string_view name) const {
-    const JsonPtr json = find(control::kind_of<T>(), space, name);
-    if (json == nullptr) return std::nullopt;
-    auto value = model::decode<T>(*json);
-    if (!value) return std::nullopt;
-    return *std::move(value);
+    const auto value = decode_with<T>(decoder(), find(control::kind_of<T>(), space, name));
+    if (value == nullptr) return std::nullopt;
+    return *value;
   }
   template <class T>
   std::vector<T> all() const {
     std::vector<T> found;
     for_each(control::kind_of<T>(), [&](const JsonPtr& json) {
-      if (auto value = model::decode<T>(*json)) found.push_back(*std::move(value));
+      if (const auto value = decode_with<T>(decoder(), json)) found.push_back(*value);
     });
     return found;
   }
+
+  // Many checkers ask for the same objects, most of which have not changed; null: each decodes for itself.
+  virtual control::Decoder* decoder() const { return nullptr; }
 
   // What clients asked for and were told, by volume (its uid).
   virtual const std::map<std::string, VolumeHistory>& histories() const = 0;

@@ -23,6 +23,7 @@ void ReplicaProcess::begin() {
   }
   found->second.replica = spec_.record.get_string("name").value_or("");
   found->second.process = std::static_pointer_cast<ReplicaProcess>(shared_from_this());
+  volume_ = found->second.volume;
   disk_ = found->second.disk.get();
   replica_ =
       std::make_unique<block::Replica>(*disk_, context().pool, static_cast<block::ReplicaSink&>(*this));
@@ -46,6 +47,7 @@ void ReplicaProcess::opened(const Result<void>& outcome) {
     machine_.outputs[spec_.key] = output;
     listen();
     context().changed.processes = true;
+    context().changed.touch(volume_);
   });
 }
 
@@ -53,9 +55,14 @@ void ReplicaProcess::run() {
   if (replica_ == nullptr) return;
   replica_->run();
   context().changed.replicas = true;
+  context().changed.touch(volume_);
   if (open_) {
     Directory& directory = machine_.directories.at(this->directory());
-    directory.floor = replica_->store().meta().floor;
+    const block::Floor& floor = replica_->store().meta().floor;
+    const auto holder = replica_->holder();
+    context().changed.floors |= !(floor == directory.floor) || holder != holder_;
+    holder_ = holder;
+    directory.floor = floor;
     directory.generation = replica_->store().meta().generation;
   }
   pump();
@@ -107,6 +114,7 @@ void ReplicaProcess::stopped(const Result<void>& outcome) {
 
 void ReplicaProcess::drop_core() {
   if (disk_ != nullptr) disk_->process_crash();
+  if (disk_ != nullptr) context().changed.touch(volume_);
   disk_ = nullptr;
   replica_.reset();
   for (auto& [peer, wire] : std::exchange(peers_, {})) {

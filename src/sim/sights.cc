@@ -20,59 +20,60 @@ std::vector<ServerSight> Cluster::servers_seen() const {
   return found;
 }
 
-std::vector<EngineSight> Cluster::see_engines(std::optional<std::string_view> volume) const {
-  std::vector<EngineSight> found;
-  for (const auto& machine : machines) {
-    // An agent's keys begin with what they are for; it has far more replicas than engines.
-    const auto& processes = machine->processes;
-    for (auto at = processes.lower_bound("e-"); at != processes.end() && at->first.starts_with("e-"); ++at) {
-      const auto* engine = dynamic_cast<const EngineProcess*>(at->second.get());
-      if (engine == nullptr || !engine->is_alive() || engine->core() == nullptr) continue;
-      if (!volume || engine->config().volume == *volume) found.push_back(engine->sight());
-    }
-  }
-  return found;
-}
-
 std::vector<EngineSight> Cluster::engines() const {
-  return see_engines(std::nullopt);
+  std::vector<EngineSight> found;
+  for (const auto& [volume, those] : context.engines)
+    for (const EngineProcess* engine : those) found.push_back(engine->sight());
+  return found;
 }
 
 std::vector<EngineSight> Cluster::engines_of(std::string_view volume) const {
-  return see_engines(volume);
-}
-
-std::vector<ReplicaSight> Cluster::see_replicas(std::optional<std::string_view> volume) const {
-  std::vector<ReplicaSight> found;
-  for (const auto& machine : machines) {
-    for (const auto& [path, directory] : machine->directories) {
-      if (volume && directory.volume != *volume) continue;
-      ReplicaSight sight;
-      sight.node = machine->name();
-      sight.directory = path;
-      sight.volume = directory.volume;
-      sight.name = directory.replica;
-      sight.disk = directory.disk.get();
-      sight.floor = directory.floor;
-      sight.generation = directory.generation;
-      const auto replica = directory.process.lock();
-      if (replica != nullptr && replica->is_alive() && replica->directory() == path) {
-        sight.pid = replica->pid();
-        sight.open = replica->is_open();
-        sight.core = replica->core();
-      }
-      found.push_back(std::move(sight));
-    }
-  }
+  std::vector<EngineSight> found;
+  if (const auto those = context.engines.find(volume); those != context.engines.end())
+    for (const EngineProcess* engine : those->second) found.push_back(engine->sight());
   return found;
 }
 
+std::size_t Cluster::engine_count_of(std::string_view volume) const {
+  const auto those = context.engines.find(volume);
+  return those == context.engines.end() ? 0 : those->second.size();
+}
+
+namespace {
+
+ReplicaSight sight_of(const Machine& machine, const Directories::Entry& entry) {
+  const auto& [path, directory] = entry;
+  ReplicaSight sight;
+  sight.node = machine.name();
+  sight.directory = path;
+  sight.volume = directory.volume;
+  sight.name = directory.replica;
+  sight.disk = directory.disk.get();
+  sight.floor = directory.floor;
+  sight.generation = directory.generation;
+  const auto replica = directory.process.lock();
+  if (replica != nullptr && replica->is_alive() && replica->directory() == path) {
+    sight.pid = replica->pid();
+    sight.open = replica->is_open();
+    sight.core = replica->core();
+  }
+  return sight;
+}
+
+}  // namespace
+
 std::vector<ReplicaSight> Cluster::replicas() const {
-  return see_replicas(std::nullopt);
+  std::vector<ReplicaSight> found;
+  for (const auto& machine : machines)
+    for (const auto& entry : machine->directories) found.push_back(sight_of(*machine, entry));
+  return found;
 }
 
 std::vector<ReplicaSight> Cluster::replicas_of(std::string_view volume) const {
-  return see_replicas(volume);
+  std::vector<ReplicaSight> found;
+  for (const auto& machine : machines)
+    for (const auto* entry : machine->directories.of(volume)) found.push_back(sight_of(*machine, *entry));
+  return found;
 }
 
 std::vector<DeviceSight> Cluster::devices() const {
@@ -128,6 +129,7 @@ class Copy final : private block::ReplicaSink {
   std::optional<std::vector<std::byte>> read() {
     if (!answer_) return std::nullopt;
     constexpr std::uint32_t kPiece = 1u << 20;
+    bytes_.reserve(answer_->size);
     for (std::uint64_t at = 0; at < answer_->size; at += kPiece) {
       block::PeerRequest read;
       read.id = at + 1;

@@ -66,7 +66,7 @@ void JournalDisk::tell(std::vector<const Record*> records, const std::string& th
     JsonPtr after = decode(record->value);
     auto& place = objects_[record->key];
     Change change{parts.kind, std::string(parts.space), std::string(parts.name), place.second,
-                  after,      record->revision};
+                  after,      record->revision,         &context_.decoder};
     place = {record->revision, after};
     if (after == nullptr) objects_.erase(record->key);
     if (parts.kind != nullptr) commit.changes.push_back(std::move(change));

@@ -12,7 +12,7 @@ namespace {
 
 using namespace check;
 
-bool was_satisfied(const std::optional<lh::VolumeAttachment>& before, const std::string& id) {
+bool was_satisfied(const std::shared_ptr<const lh::VolumeAttachment>& before, const std::string& id) {
   if (!before) return false;
   const auto& statuses = before->status.attachment_ticket_statuses;
   const auto found = statuses.find(id);

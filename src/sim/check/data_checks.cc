@@ -17,7 +17,8 @@ class ReplicaObeysItsFloor final : public Checker {
  public:
   ReplicaObeysItsFloor() : Checker("S4") {}
   void at_step(const Reality& reality, const Step& step) override {
-    if (step.processes) look(reality.replicas());
+    if (!step.processes && !step.floors) return;
+    for (const std::string& volume : step.volumes) look(reality.replicas_of(volume));
   }
   void on_answer(const Reality& reality, const ClientAnswer& answer) override {
     look(reality.replicas_of(answer.volume));
@@ -135,10 +136,15 @@ class OneEnginePerNode final : public Checker {
   OneEnginePerNode() : Checker("S11") {}
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
-    std::map<std::pair<std::string, std::string>, const EngineSight*> seen;
-    const auto engines = reality.engines();
+    for (const std::string& volume : step.volumes)
+      if (reality.engine_count_of(volume) > 1) look(reality.engines_of(volume));
+  }
+
+ private:
+  void look(const std::vector<EngineSight>& engines) const {
+    std::map<std::string, const EngineSight*> seen;
     for (const EngineSight& engine : engines) {
-      const auto [known, fresh] = seen.emplace(std::pair(engine.volume, engine.node), &engine);
+      const auto [known, fresh] = seen.emplace(engine.node, &engine);
       if (!fresh)
         violated(fmt::format("volume {}: node {} runs two engines at once, with epochs {} and {}",
                              engine.volume, engine.node, known->second->epoch, engine.epoch));
@@ -179,8 +185,8 @@ class MembersAreEqualAtRest final : public Checker {
         first_name = name;
         continue;
       }
+      if (are_equal(*first, *bytes)) continue;
       const auto at = std::mismatch(first->begin(), first->end(), bytes->begin(), bytes->end());
-      if (at.first == first->end() && at.second == bytes->end()) continue;
       return violated(
           fmt::format("volume {}: members {} and {} are both RW, nothing is under way, and they differ at "
                       "byte {}: a read depends on whom it asks",

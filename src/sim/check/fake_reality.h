@@ -77,7 +77,9 @@ class CheckerTest : public testing::Test {
   }
   void step() {
     Step step{++reality_.number, reality_.at};
-    step.processes = step.engines = step.replicas = true;
+    step.processes = step.engines = step.replicas = step.floors = true;
+    for (const EngineSight& one : reality_.engine_sights) step.touch(one.volume);
+    for (const ReplicaSight& one : reality_.replica_sights) step.touch(one.volume);
     checker_->at_step(reality_, step);
   }
   void heal() { checker_->after_healing(reality_); }

@@ -11,6 +11,7 @@
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
 #include "model/mooring/grant.h"
+#include "sim/check/support.h"
 
 namespace moor::sim {
 namespace {
@@ -18,14 +19,6 @@ namespace {
 namespace lh = model::longhorn;
 using model::mooring::Grant;
 using model::mooring::MemberMode;
-
-template <class T>
-std::optional<T> read(const JsonPtr& json) {
-  if (json == nullptr) return std::nullopt;
-  auto value = model::decode<T>(*json);
-  if (!value) return std::nullopt;
-  return *std::move(value);
-}
 
 class AcknowledgedDataStays final : public Checker {
  public:
@@ -78,7 +71,7 @@ class AcknowledgedDataStays final : public Checker {
       if (first.empty()) {
         first = replica.name;
         reference = *bytes;
-      } else if (*bytes != reference) {
+      } else if (!check::are_equal(*bytes, reference)) {
         return violated(
             fmt::format("{} and {} of {} are both RW and differ", first, replica.name, history.volume));
       }
@@ -93,17 +86,21 @@ class EpochsOnlyGrow final : public Checker {
   void on_commit(const Reality&, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<Grant>()) continue;
-      const auto before = read<Grant>(change.before);
-      const auto after = read<Grant>(change.after);
+      const auto before = decode_with<Grant>(change.decoder, change.before);
+      const auto after = decode_with<Grant>(change.decoder, change.after);
       if (before && after && after->spec.epoch < before->spec.epoch)
         violated(fmt::format("the epoch of {} goes from {} down to {}", change.name, before->spec.epoch,
                              after->spec.epoch));
     }
   }
   void at_step(const Reality& reality, const Step& step) override {
-    // Floors are looked at now and then: they cannot rise again in between without being seen.
-    if (!step.processes) return;
-    for (const ReplicaSight& replica : reality.replicas()) {
+    if (!step.processes && !step.floors) return;
+    for (const std::string& volume : step.volumes) look(reality.replicas_of(volume));
+  }
+
+ private:
+  void look(const std::vector<ReplicaSight>& replicas) {
+    for (const ReplicaSight& replica : replicas) {
       auto& known = floors_[replica.node + replica.directory + replica.name];
       if (replica.floor.epoch < known)
         violated(fmt::format("the floor of {} on {} goes from epoch {} down to {}", replica.name,
@@ -112,7 +109,6 @@ class EpochsOnlyGrow final : public Checker {
     }
   }
 
- private:
   std::map<std::string, std::uint64_t> floors_;
 };
 
@@ -121,7 +117,12 @@ class AnEpochHasOneEngine final : public Checker {
   AnEpochHasOneEngine() : Checker("S3") {}
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
-    for (const EngineSight& engine : reality.engines()) {
+    for (const std::string& volume : step.volumes) look(reality.engines_of(volume));
+  }
+
+ private:
+  void look(const std::vector<EngineSight>& engines) {
+    for (const EngineSight& engine : engines) {
       const auto key = std::pair(engine.volume, engine.epoch);
       const std::string who = fmt::format("{} pid {}", engine.node, engine.pid);
       const auto [place, fresh] = owners_.emplace(key, who);
@@ -131,7 +132,6 @@ class AnEpochHasOneEngine final : public Checker {
     }
   }
 
- private:
   std::map<std::pair<std::string, std::uint64_t>, std::string> owners_;
 };
 
@@ -141,8 +141,8 @@ class OneNodeIsGranted final : public Checker {
   void on_commit(const Reality& reality, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<Grant>()) continue;
-      const auto before = read<Grant>(change.before);
-      const auto after = read<Grant>(change.after);
+      const auto before = decode_with<Grant>(change.decoder, change.before);
+      const auto after = decode_with<Grant>(change.decoder, change.after);
       if (!before || !after || !before->spec.active || !after->spec.active) continue;
       const auto volume = reality.get<lh::Volume>(change.space, change.name);
       const bool moves = volume && volume->status.move;
@@ -163,8 +163,8 @@ class CurrentNodeMeansAttached final : public Checker {
   void on_commit(const Reality& reality, const Commit& commit) override {
     for (const Change& change : commit.changes) {
       if (change.kind != &control::kind_of<lh::Volume>()) continue;
-      const auto before = read<lh::Volume>(change.before);
-      const auto after = read<lh::Volume>(change.after);
+      const auto before = decode_with<lh::Volume>(change.decoder, change.before);
+      const auto after = decode_with<lh::Volume>(change.decoder, change.after);
       if (!after) continue;
       const std::string was = before ? before->status.current_node_id : "";
       const std::string& is = after->status.current_node_id;

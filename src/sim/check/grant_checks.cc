@@ -20,10 +20,11 @@ class OneWriter final : public Checker {
 
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
-    for (const EngineSight& engine : reality.engines()) {
-      Newest& newest = newest_[engine.volume];
-      if (engine.serving && engine.epoch > newest.epoch) newest = {engine.epoch, step.number, engine.node};
-    }
+    for (const std::string& volume : step.volumes)
+      for (const EngineSight& engine : reality.engines_of(volume)) {
+        Newest& newest = newest_[engine.volume];
+        if (engine.serving && engine.epoch > newest.epoch) newest = {engine.epoch, step.number, engine.node};
+      }
   }
 
   void on_commit(const Reality&, const Commit& commit) override {
@@ -93,21 +94,8 @@ class EpochIsOneProcess final : public Checker {
 
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
-    for (const EngineSight& engine : reality.engines()) {
-      Volume& volume = volumes_[engine.volume];
-      const Process now{engine.node, engine.boot_id, engine.pid};
-      const auto known = volume.processes.find(engine.epoch);
-      if (known != volume.processes.end()) {
-        if (!(known->second == now))
-          violated(fmt::format(
-              "volume {}: epoch {} was started twice: as process {} on node {} and as process {} on "
-              "node {}",
-              engine.volume, engine.epoch, known->second.pid, known->second.node, now.pid, now.node));
-        continue;
-      }
-      volume.processes.emplace(engine.epoch, now);
-      check_start(engine, volume);
-    }
+    for (const std::string& volume : step.volumes)
+      for (const EngineSight& engine : reality.engines_of(volume)) look(engine);
   }
 
  private:
@@ -117,6 +105,21 @@ class EpochIsOneProcess final : public Checker {
     int pid = 0;
     bool operator==(const Process&) const = default;
   };
+  void look(const EngineSight& engine) {
+    Volume& volume = volumes_[engine.volume];
+    const Process now{engine.node, engine.boot_id, engine.pid};
+    const auto known = volume.processes.find(engine.epoch);
+    if (known != volume.processes.end()) {
+      if (!(known->second == now))
+        violated(fmt::format(
+            "volume {}: epoch {} was started twice: as process {} on node {} and as process {} on "
+            "node {}",
+            engine.volume, engine.epoch, known->second.pid, known->second.node, now.pid, now.node));
+      return;
+    }
+    volume.processes.emplace(engine.epoch, now);
+    check_start(engine, volume);
+  }
   struct Volume {
     std::map<std::uint64_t, mr::GrantHolder> holders;
     std::map<std::uint64_t, Process> processes;

@@ -122,12 +122,12 @@ class OnlyTheNamedAcknowledge final : public Checker {
 
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes && !step.engines && !step.replicas) return;
-    std::map<std::string, std::vector<const EngineSight*>> by_volume;
-    const auto engines = reality.engines();
-    for (const EngineSight& engine : engines)
-      if (engine.core != nullptr && !engine.standby) by_volume[engine.volume].push_back(&engine);
-    for (const auto& [volume, those] : by_volume)
-      if (those.size() > 1) compare(reality, volume, those);
+    for (const std::string& volume : step.volumes) {
+      if (reality.engine_count_of(volume) < 2) continue;
+      auto engines = reality.engines_of(volume);
+      std::erase_if(engines, [](const EngineSight& one) { return one.core == nullptr || one.standby; });
+      if (engines.size() > 1) compare(reality, volume, engines);
+    }
   }
 
  private:
@@ -146,25 +146,24 @@ class OnlyTheNamedAcknowledge final : public Checker {
   }
 
   void compare(const Reality& reality, const std::string& volume,
-               const std::vector<const EngineSight*>& engines) const {
+               const std::vector<EngineSight>& engines) const {
     std::map<std::string, std::uint64_t> floors;
-    for (const ReplicaSight& replica : reality.replicas())
-      if (replica.volume == volume) floors[replica.name] = replica.floor.epoch;
+    for (const ReplicaSight& replica : reality.replicas_of(volume))
+      floors[replica.name] = replica.floor.epoch;
     const EngineSight* writer = nullptr;
-    for (const EngineSight* engine : engines) {
-      const auto status = engine->core->status();
+    for (const EngineSight& engine : engines) {
+      const auto status = engine.core->status();
       if (status.state != block::engine::State::serving) continue;
       const bool fenced = std::any_of(status.members.begin(), status.members.end(), [&](const auto& member) {
         const auto floor = floors.find(member.config.name);
-        return member.mode == block::MemberMode::rw && floor != floors.end() &&
-               floor->second != engine->epoch;
+        return member.mode == block::MemberMode::rw && floor != floors.end() && floor->second != engine.epoch;
       });
       if (fenced) continue;
       if (writer != nullptr)
         return violated(fmt::format(
             "volume {}: the engines of epoch {} on node {} and of epoch {} on node {} could both acknowledge",
-            volume, writer->epoch, writer->node, engine->epoch, engine->node));
-      writer = engine;
+            volume, writer->epoch, writer->node, engine.epoch, engine.node));
+      writer = &engine;
     }
   }
 

@@ -123,7 +123,7 @@ class Judge : public Checker {
                                                          const Change& of) {
     for (const Change& change : commit.changes)
       if (const auto book = changed<lh::VolumeAttachment>(change); book && change.name == of.name)
-        return book->before;
+        return book->before ? std::optional(*book->before) : std::nullopt;
     return reality.get<lh::VolumeAttachment>(of.space, of.name);
   }
 };

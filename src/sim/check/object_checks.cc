@@ -92,8 +92,9 @@ class AttachLimit final : public Checker {
       const std::string node = newly_on(change);
       if (node.empty()) continue;
       const std::int64_t limit = setting(reality, "node-attach-limit");
+      if (limit <= 0) continue;
       const auto there = volumes_on(reality, node);
-      if (limit > 0 && static_cast<std::int64_t>(there.size()) > limit)
+      if (static_cast<std::int64_t>(there.size()) > limit)
         violated(fmt::format("node {} may have {} volumes and got its {}th, {}", node, limit, there.size(),
                              change.name));
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "attach/settings.h"
 #include "model/longhorn/setting.h"
@@ -39,6 +40,11 @@ std::string describe(const mr::GrantHolder& holder) {
 
 std::string in_brackets(std::string_view space, std::string_view name) {
   return fmt::format("{}/{}", space, name);
+}
+
+bool are_equal(const std::vector<std::byte>& one, const std::vector<std::byte>& other) {
+  return one.size() == other.size() &&
+         (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
 std::int64_t count_rw(const mr::GrantSpec& grant) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,21 +24,16 @@ namespace mr = model::mooring;
 
 template <class T>
 struct Changed {
-  std::optional<T> before;  // absent: new
-  std::optional<T> after;   // absent: gone
+  std::shared_ptr<const T> before;  // null: new
+  std::shared_ptr<const T> after;   // null: gone
   const T& any() const { return after ? *after : *before; }
 };
 
 template <class T>
 std::optional<Changed<T>> changed(const Change& change) {
   if (change.kind != &control::kind_of<T>()) return std::nullopt;
-  Changed<T> found;
-  const auto read = [](const JsonPtr& json, std::optional<T>& into) {
-    if (json == nullptr) return;
-    if (auto value = model::decode<T>(*json)) into = *std::move(value);
-  };
-  read(change.before, found.before);
-  read(change.after, found.after);
+  const Changed<T> found{decode_with<T>(change.decoder, change.before),
+                         decode_with<T>(change.decoder, change.after)};
   if (!found.before && !found.after) return std::nullopt;
   return found;
 }
@@ -48,6 +44,8 @@ const ReplicaSight* find_replica(const std::vector<ReplicaSight>& replicas, std:
 bool is_ready(const lh::Node& node);
 std::string describe(const mr::GrantHolder& holder);
 std::string in_brackets(std::string_view space, std::string_view name);
+// Whole volumes: as quick as memory is.
+bool are_equal(const std::vector<std::byte>& one, const std::vector<std::byte>& other);
 std::int64_t count_rw(const mr::GrantSpec& grant);
 // The setting's value in the store, or its default.
 std::int64_t setting(const Reality& reality, std::string_view name);
