@@ -241,7 +241,7 @@ Result<Unsettled> decode_unsettled(Bytes bytes) {
   Unsettled unsettled;
   unsettled.served = reader.u64();
   const auto count = reader.u32();
-  if (count > kMaxUnsettled) return malformed("list of what is unsettled");
+  if (count > kMaxUnsettled) return malformed_body("list of what is unsettled");
   for (std::uint32_t i = 0; i < count && !reader.failed(); ++i) {
     Extent extent;
     extent.offset = reader.u64();
@@ -251,7 +251,7 @@ Result<Unsettled> decode_unsettled(Bytes bytes) {
     }
     unsettled.extents.push_back(extent);
   }
-  if (!reader.complete()) return malformed("list of what is unsettled");
+  if (!reader.complete()) return malformed_body("list of what is unsettled");
   return unsettled;
 }
 
