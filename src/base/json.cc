@@ -68,6 +68,12 @@ void build_index(Node* node) {
 
 Slot* look_up(Node* node, std::string_view key) {
   Slot* slots = members(node);
+  if (node->index == nullptr && key.size() <= kShort) {
+    const Access::Image wanted = Access::image(Json(key));
+    for (std::uint32_t i = 0; i < node->size; ++i)
+      if (Access::image(slots[i].key) == wanted) return &slots[i];
+    return nullptr;
+  }
   if (node->index == nullptr) {
     for (std::uint32_t i = 0; i < node->size; ++i)
       if (key_of(slots[i]) == key) return &slots[i];
@@ -192,6 +198,7 @@ void finish_object(Node* node) {
 
 void JsonAccess::set_text(Json& json, std::string_view text) {
   if (text.size() <= json::kShort) {
+    std::memset(json.storage_, 0, sizeof json.storage_);
     if (!text.empty()) std::memcpy(json.storage_, text.data(), text.size());
     json.storage_[kLength] = static_cast<std::byte>(text.size());
     return set_tag(json, Tag::short_string);
@@ -202,9 +209,6 @@ void JsonAccess::set_text(Json& json, std::string_view text) {
   store(json, held, Tag::long_string);
 }
 
-Json::Json() noexcept {
-  Access::set_tag(*this, Tag::null);
-}
 Json::Json(std::nullptr_t) noexcept : Json() {}
 Json::Json(bool value) noexcept {
   Access::store(*this, value, Tag::boolean);
@@ -246,11 +250,6 @@ Json::Json(const Json& other) {  // NOLINT(misc-no-recursion): open nodes only
       tag);
 }
 
-Json::Json(Json&& other) noexcept {
-  std::memcpy(storage_, other.storage_, sizeof storage_);
-  Access::set_tag(other, Tag::null);
-}
-
 Json& Json::operator=(const Json& other) {
   if (this != &other) *this = Json(other);  // it may be a part of what it replaces
   return *this;
@@ -264,9 +263,8 @@ Json& Json::operator=(Json&& other) noexcept {
   return *this;
 }
 
-Json::~Json() {  // NOLINT(misc-no-recursion): as deep as the value
+void Json::release() {  // NOLINT(misc-no-recursion): as deep as the value
   const Tag tag = Access::tag(*this);
-  if (tag < Tag::long_string) return;
   if (tag == Tag::long_string) {
     json::release(Access::load<Text*>(*this));
   } else {
@@ -290,21 +288,6 @@ Json Json::array(std::initializer_list<Json> items) {
   for (const Json& item : items) new (&json::items(node)[node->size++]) Json(item);
   Access::set_node(made, node, Tag::array);
   return made;
-}
-
-Json::Kind Json::kind() const {
-  switch (Access::tag(*this)) {
-    case Tag::null: return Kind::null;
-    case Tag::boolean: return Kind::boolean;
-    case Tag::int64: return Kind::int64;
-    case Tag::uint64: return Kind::uint64;
-    case Tag::number: return Kind::number;
-    case Tag::short_string:
-    case Tag::long_string: return Kind::string;
-    case Tag::array: return Kind::array;
-    case Tag::object: return Kind::object;
-  }
-  return Kind::null;
 }
 
 bool Json::as_bool() const {
@@ -464,13 +447,19 @@ std::optional<bool> Json::get_bool(std::string_view key) const {
 
 namespace {
 
+bool same_text(const Json& left, const Json& right) {
+  if (Access::tag(left) == Tag::short_string || Access::tag(right) == Tag::short_string)
+    return Access::image(left) == Access::image(right);
+  return Access::text(left) == Access::text(right);
+}
+
 // Members nearly always stand in the same order on both sides: then no key is looked up.
 bool same_members(Node* left, Node* right) {  // NOLINT(misc-no-recursion): as deep as the value
   if (left->size != right->size) return false;
   for (std::uint32_t i = 0; i < left->size; ++i) {
     const Slot& mine = json::members(left)[i];
     const Slot* theirs = &json::members(right)[i];
-    if (json::key_of(*theirs) != json::key_of(mine)) theirs = json::look_up(right, json::key_of(mine));
+    if (!same_text(theirs->key, mine.key)) theirs = json::look_up(right, json::key_of(mine));
     if (theirs == nullptr || !(mine.value == theirs->value)) return false;
   }
   return true;
@@ -498,7 +487,7 @@ bool operator==(const Json& a, const Json& b) {  // NOLINT(misc-no-recursion): a
     case Json::Kind::int64:
     case Json::Kind::uint64: return false;  // compared above
     case Json::Kind::number: return a.as_double() == b.as_double();
-    case Json::Kind::string: return a.as_string() == b.as_string();
+    case Json::Kind::string: return same_text(a, b);
     case Json::Kind::array:
     case Json::Kind::object: break;
   }
@@ -517,6 +506,10 @@ void settle(Json& json) {  // NOLINT(misc-no-recursion): as deep as the value
   for (std::uint32_t i = 0; i < node->size; ++i)
     settle(array ? json::items(node)[i] : json::members(node)[i].value);
   node->open = false;
+}
+
+bool is_shared(const Json& a, const Json& b) {
+  return Access::has_node(a) && Access::tag(a) == Access::tag(b) && Access::node(a) == Access::node(b);
 }
 
 bool reads_back_alike(const Json& json) {  // NOLINT(misc-no-recursion): as deep as the value

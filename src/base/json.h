@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ class Json {
   enum class Kind { null, boolean, int64, uint64, number, string, array, object };
   struct Member;  // {key, value} of an object, for building
 
-  Json() noexcept;
+  Json() noexcept { storage_[kTagPlace] = std::byte{0}; }
   Json(std::nullptr_t) noexcept;            // NOLINT(google-explicit-constructor)
   Json(bool value) noexcept;                // NOLINT
   Json(int value) noexcept;                 // NOLINT
@@ -38,15 +39,20 @@ class Json {
   Json(std::string_view value);             // NOLINT
   Json(const std::string& value);           // NOLINT
   Json(const Json& other);
-  Json(Json&& other) noexcept;
+  Json(Json&& other) noexcept {
+    std::memcpy(storage_, other.storage_, sizeof storage_);
+    other.storage_[kTagPlace] = std::byte{0};
+  }
   Json& operator=(const Json& other);
   Json& operator=(Json&& other) noexcept;
-  ~Json();
+  ~Json() {
+    if (storage_[kTagPlace] >= kFirstCounted) release();
+  }
 
   static Json object(std::initializer_list<Member> members = {});
   static Json array(std::initializer_list<Json> items = {});
 
-  Kind kind() const;
+  Kind kind() const { return kKinds[static_cast<std::size_t>(storage_[kTagPlace])]; }
   bool is_null() const { return kind() == Kind::null; }
   bool is_bool() const { return kind() == Kind::boolean; }
   bool is_integer() const { return kind() == Kind::int64 || kind() == Kind::uint64; }
@@ -97,6 +103,12 @@ class Json {
 
  private:
   friend struct JsonAccess;
+  // Known here so that the smallest steps need no call; json_inside.h has the tags.
+  static constexpr std::size_t kTagPlace = 23;
+  static constexpr std::byte kFirstCounted{6};
+  static constexpr Kind kKinds[] = {Kind::null,   Kind::boolean, Kind::int64, Kind::uint64, Kind::number,
+                                    Kind::string, Kind::string,  Kind::array, Kind::object};
+  void release();  // what the value shares or owns
   // A tag, and a number, a short text or a counted node (json_inside.h).
   alignas(8) std::byte storage_[24];
 };

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "base/json.h"
@@ -56,7 +57,9 @@ namespace moor {
 
 struct JsonAccess {
   using Tag = json::Tag;
-  static constexpr std::size_t kTag = 23;
+  static constexpr std::size_t kTag = Json::kTagPlace;
+  static_assert(Tag::null == Tag{0} && static_cast<std::byte>(Tag::long_string) == Json::kFirstCounted);
+  static_assert(std::size(Json::kKinds) == static_cast<std::size_t>(Tag::object) + 1);
   static constexpr std::size_t kLength = 22;
 
   static Tag tag(const Json& json) { return static_cast<Tag>(json.storage_[kTag]); }
@@ -82,6 +85,16 @@ struct JsonAccess {
     return {text->data(), text->size};
   }
   static void set_text(Json& json, std::string_view text);
+  // A short text is filled up with zeros, so that two of them are equal when all their bytes are.
+  struct Image {
+    std::uint64_t words[3];
+    bool operator==(const Image&) const = default;
+  };
+  static Image image(const Json& json) {
+    Image image;
+    std::memcpy(&image, json.storage_, sizeof image);
+    return image;
+  }
 
   // Values can be moved in memory by copying their bytes: nothing in them points at them.
   static void relocate(Json* to, const Json* from, std::size_t count) {

@@ -13,75 +13,6 @@ namespace moor {
 namespace bj = boost::json;
 namespace {
 
-void append_double(std::string& out, double number) {
-  if (number == 0) number = 0;  // "-0" would be read as the integer 0 and written as "0" the next time
-  // JSON has no word for these; no code of ours makes them, and a parser cannot.
-  MOOR_ASSERT(std::isfinite(number), "JSON cannot hold {}", number);
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number);
-  out.append(buffer, end.ptr);
-}
-
-template <class Integer>
-void append_integer(std::string& out, Integer number) {
-  char buffer[24];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number);
-  out.append(buffer, end.ptr);
-}
-
-// Indent < 0: compact.
-struct Printer {
-  std::string& out;
-  int indent;
-
-  void new_line(int depth) {
-    if (indent < 0) return;
-    out.push_back('\n');
-    out.append(static_cast<std::size_t>(depth * indent), ' ');
-  }
-
-  void print_array(const Json& array, int depth) {
-    out.push_back('[');
-    for (std::size_t i = 0; i < array.size(); ++i) {
-      if (i != 0) out.push_back(',');
-      new_line(depth + 1);
-      print(array.at(i), depth + 1);
-    }
-    if (!array.empty()) new_line(depth);
-    out.push_back(']');
-  }
-
-  void print_object(const Json& object, int depth) {
-    json::Node* node = JsonAccess::node(object);
-    out.push_back('{');
-    for (std::uint32_t i = 0; i < node->size; ++i) {
-      const json::Slot& member = json::members(node)[i];
-      if (i != 0) out.push_back(',');
-      new_line(depth + 1);
-      append_json_string(out, json::key_of(member));
-      out += indent < 0 ? ":" : ": ";
-      print(member.value, depth + 1);
-    }
-    if (node->size != 0) new_line(depth);
-    out.push_back('}');
-  }
-
-  void print(const Json& value, int depth) {
-    using Tag = json::Tag;
-    switch (JsonAccess::tag(value)) {
-      case Tag::null: out += "null"; break;
-      case Tag::boolean: out += JsonAccess::load<bool>(value) ? "true" : "false"; break;
-      case Tag::int64: append_integer(out, JsonAccess::load<std::int64_t>(value)); break;
-      case Tag::uint64: append_integer(out, JsonAccess::load<std::uint64_t>(value)); break;
-      case Tag::number: append_double(out, JsonAccess::load<double>(value)); break;
-      case Tag::short_string:
-      case Tag::long_string: append_json_string(out, JsonAccess::text(value)); break;
-      case Tag::array: print_array(value, depth); break;
-      case Tag::object: print_object(value, depth); break;
-    }
-  }
-};
-
 // Values that are read and not yet part of another: the members of an object lie here as key, value, key,
 // value until its end is seen, and then move into it at once.
 class Stack {
@@ -315,63 +246,6 @@ Result<Json> parse(std::string_view text, const JsonParseOptions& options, Dupli
 Result<Json> parse_json(std::string_view text, const JsonParseOptions& options) {
   const bool wanted = options.duplicates != nullptr || !options.allow_duplicate_keys;
   return parse(text, options, wanted ? Duplicates::suspect : Duplicates::ignore);
-}
-
-std::string to_text(const Json& value) {
-  std::string out;
-  append_text(out, value);
-  return out;
-}
-
-void append_text(std::string& out, const Json& value) {
-  Printer{out, -1}.print(value, 0);
-}
-
-std::string to_pretty_text(const Json& value, int indent) {
-  std::string out;
-  Printer{out, indent}.print(value, 0);
-  return out;
-}
-
-namespace {
-// Whether one of eight bytes is a control character, '"' or '\\'; all eight at once.
-bool needs_escape(const char* text) {
-  constexpr std::uint64_t kOnes = 0x0101010101010101u;
-  constexpr std::uint64_t kHigh = 0x8080808080808080u;
-  std::uint64_t bytes = 0;
-  std::memcpy(&bytes, text, sizeof bytes);
-  const auto below = [](std::uint64_t value, std::uint64_t limit) {  // any byte below it; limit <= 0x80
-    return (value - kOnes * limit) & ~value & kHigh;
-  };
-  return (below(bytes, 0x20) | below(bytes ^ (kOnes * '"'), 1) | below(bytes ^ (kOnes * '\\'), 1)) != 0;
-}
-}  // namespace
-
-void append_json_string(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  out.push_back('"');
-  std::size_t plain = 0;  // start of the run that needs no escape
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    while (i + 8 <= text.size() && !needs_escape(text.data() + i)) i += 8;
-    if (i == text.size()) break;
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c != '"' && c != '\\') continue;
-    out.append(text, plain, i - plain);
-    plain = i + 1;
-    switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      default:
-        out += "\\u00";
-        out.push_back(kHex[c >> 4]);
-        out.push_back(kHex[c & 15]);
-    }
-  }
-  out.append(text, plain, text.size() - plain);
-  out.push_back('"');
 }
 
 }  // namespace moor

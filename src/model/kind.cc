@@ -154,9 +154,9 @@ std::string KindInfo::qualified_resource() const {
   return group.empty() ? std::string(plural) : fmt::format("{}.{}", plural, group);
 }
 
-Causes KindInfo::validate(const Json& object) const {
+Causes KindInfo::validate(const Json& object, const Json* before) const {
   Causes causes;
-  check_struct(*schema, object, "", causes);
+  check_struct(*schema, object, before, causes);
   if (const Json* metadata = object.find("metadata"); metadata != nullptr && metadata->is_object())
     check_metadata(*this, *metadata, causes);
   else if (causes.empty())

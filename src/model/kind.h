@@ -64,7 +64,9 @@ struct KindInfo {
 
   // Every cause the object is refused for; empty: it is fine. metadata.name must be set already (generateName
   // is resolved before); namespace rules belong to the registry.
-  Causes validate(const Json& object) const;
+  // `before`: what it was made from, which was found fine when it was stored. Parts that are still shared
+  // with it are not checked against the schema again.
+  Causes validate(const Json& object, const Json* before = nullptr) const;
   // In addition to validate(after): what may not change.
   Causes validate_update(const Json& before, const Json& after) const;
   // Fills in defaults and turns accepted spellings into the stored ones (numbers for sizes into strings).

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/json_share.h"
 #include "model/quantity.h"
 #include "model/scalars.h"
 #include "model/time.h"
@@ -35,7 +36,8 @@ struct Place {
 };
 
 void check_value(const Schema& schema, const Json& value, const Place& path, Causes& causes);
-void check_fields(const StructSchema& schema, const Json& object, const Place& path, Causes& causes);
+void check_fields(const StructSchema& schema, const Json& object, const Json* before, const Place& path,
+                  Causes& causes);
 void check_fixed(const StructSchema& schema, const Json& before, const Json& after, const Place& path,
                  Causes& causes);
 
@@ -169,7 +171,7 @@ void check_value(const Schema& schema, const Json& value, const Place& path, Cau
     case SchemaType::string: return check_string(schema, value, path, causes);
     case SchemaType::list: return check_list(schema, value, path, causes);
     case SchemaType::map: return check_map(schema, value, path, causes);
-    case SchemaType::object: return check_fields(*schema.object, value, path, causes);
+    case SchemaType::object: return check_fields(*schema.object, value, nullptr, path, causes);
   }
 }
 
@@ -185,7 +187,8 @@ bool is_nothing(const Json& value) {
   }
 }
 
-void check_fields(const StructSchema& schema, const Json& object, const Place& path, Causes& causes) {
+void check_fields(const StructSchema& schema, const Json& object, const Json* before, const Place& path,
+                  Causes& causes) {
   if (!object.is_object()) {
     causes.push_back(type_invalid(path.text(), object, "object"));
     return;
@@ -197,7 +200,12 @@ void check_fields(const StructSchema& schema, const Json& object, const Place& p
       if (field.required) causes.push_back(required(path.field(field.name).text()));
       continue;
     }
-    check_value(field.schema, *value, path.field(field.name), causes);
+    const Json* was = before == nullptr ? nullptr : before->find(field.name);
+    if (was != nullptr && is_shared(*was, *value)) continue;
+    if (was != nullptr && field.schema.type == SchemaType::object)
+      check_fields(*field.schema.object, *value, was, path.field(field.name), causes);
+    else
+      check_value(field.schema, *value, path.field(field.name), causes);
   }
 }
 
@@ -207,6 +215,7 @@ void check_fixed(const StructSchema& schema, const Json& before, const Json& aft
   for (const FieldSchema& field : schema.fields) {
     const Json* was = before.find(field.name);
     const Json* is = after.find(field.name);
+    if (was != nullptr && is != nullptr && is_shared(*was, *is)) continue;
     if (was == nullptr) was = &kNothing;
     if (is == nullptr) is = &kNothing;
     if (field.immutable) {
@@ -220,8 +229,8 @@ void check_fixed(const StructSchema& schema, const Json& before, const Json& aft
 
 }  // namespace
 
-void check_struct(const StructSchema& schema, const Json& object, const std::string& path, Causes& causes) {
-  check_fields(schema, object, Place{.name = path}, causes);
+void check_struct(const StructSchema& schema, const Json& object, const Json* before, Causes& causes) {
+  check_fields(schema, object, before, Place{}, causes);
 }
 
 void check_immutable(const StructSchema& schema, const Json& before, const Json& after,

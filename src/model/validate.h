@@ -9,7 +9,8 @@
 
 namespace moor::model {
 
-void check_struct(const StructSchema& schema, const Json& object, const std::string& path, Causes& causes);
+// Parts that `before` (may be null), which fitted, shares with the object are passed over.
+void check_struct(const StructSchema& schema, const Json& object, const Json* before, Causes& causes);
 // Fields marked immutable that differ; both objects fit the schema.
 void check_immutable(const StructSchema& schema, const Json& before, const Json& after,
                      const std::string& path, Causes& causes);

@@ -1,7 +1,5 @@
 #include "registry/keys.h"
 
-#include <fmt/format.h>
-
 #include <unordered_map>
 
 #include "model/kinds.h"
@@ -29,14 +27,18 @@ const std::unordered_map<std::string_view, const model::KindInfo*>& kinds_by_pre
 }  // namespace
 
 std::string prefix_of(const model::KindInfo& kind, std::string_view space) {
-  const std::string_view group = kind.group.empty() ? std::string_view("core") : kind.group;
-  if (!kind.namespaced || !space.empty())
-    return fmt::format("{}/{}/{}/", group, kind.plural, kind.namespaced ? space : kNoSpace);
-  return fmt::format("{}/{}/", group, kind.plural);
+  return key_of(kind, space, "");
 }
 
+// Several times per read and write: by hand, in one piece.
 std::string key_of(const model::KindInfo& kind, std::string_view space, std::string_view name) {
-  return prefix_of(kind, space).append(name);
+  const std::string_view group = kind.group.empty() ? std::string_view("core") : kind.group;
+  const std::string_view part = kind.namespaced ? space : kNoSpace;
+  std::string key;
+  key.reserve(group.size() + kind.plural.size() + part.size() + name.size() + 3);
+  key.append(group).append(1, '/').append(kind.plural).append(1, '/');
+  if (!part.empty()) key.append(part).append(1, '/');
+  return key.append(name);
 }
 
 KeyParts split_key(std::string_view key) {

@@ -132,6 +132,8 @@ class LocalRegistry final : public Registry, public Reader {
                              std::string_view name, const Identity& identity, bool dry_run) const;
   // `objects`: what each write was made from, or null.
   Task<Result<store::Committed>> commit(store::Transaction transaction, std::vector<Json> objects);
+  // What a write has become, for its caller.
+  void note_stored(const std::string& key, store::Revision revision, Written& written) const;
 
   // several at once (local_transact.cc)
   Answer<Staged<Json>> stage(Mutation mutation, const WriteOptions& options) const;

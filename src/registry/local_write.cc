@@ -103,7 +103,7 @@ Answer<void> LocalRegistry::admit(const AdmissionRequest& request, Json& object)
   for (Admission* admission : admissions_) {
     if (admission->handles(kind)) TRY_VOID(admission->mutate(request, object));
   }
-  model::Causes causes = kind.validate(object);
+  model::Causes causes = kind.validate(object, request.before);
   if (causes.empty() && request.before != nullptr) causes = kind.validate_update(*request.before, object);
   if (!causes.empty()) return refuse_invalid(kind, request.name, std::move(causes));
   TRY_VOID(check_node_scope(request, &object));
@@ -174,6 +174,13 @@ Task<Result<store::Committed>> LocalRegistry::commit(store::Transaction transact
   co_return committed;
 }
 
+void LocalRegistry::note_stored(const std::string& key, store::Revision revision, Written& written) const {
+  written.object["metadata"].set("resourceVersion", std::to_string(revision));
+  store::ObjectPtr cached = cache_.get(key);
+  if (cached != nullptr && cached->readable && cached->entry.revision == revision)
+    written.stored = Item(std::move(cached));
+}
+
 Task<Answer<Written>> LocalRegistry::create(ResourceName where, Json object, WriteOptions options) {
   if (!where.subresource.empty()) co_return refuse_bad_request("a subresource cannot be created");
   CO_TRY_VOID(check_form(where, object));
@@ -217,7 +224,7 @@ Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_create(const Resourc
   if (!applied) track_write(kind, nullptr, object, writer_of(where, options, now()));
   const std::string key = key_of(kind, where.space, name);
   if (options.dry_run && cache_.get(key) != nullptr) return refuse_already_exists(kind, name);
-  Staged<Written> staged{{std::move(object), true, {}}};
+  Staged<Written> staged{{std::move(object), true, {}, {}}};
   if (options.dry_run) return staged;
   staged.part.compares.push_back(store::Compare::absent(key));
   // A namespace that begins to end while we write makes this fail, so that nothing is left behind in it.
@@ -233,10 +240,11 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_create(ResourceName whe
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
   std::vector<Json> objects(1, written.object);
+  const std::string key = staged.part.writes.front().key;
   const auto done = co_await commit(std::move(staged.part), std::move(objects));
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
   if (!done) co_return refuse_commit(done.error(), *where.kind, metadata_text(written.object, "name"));
-  written.object["metadata"].set("resourceVersion", std::to_string(done->last()));
+  note_stored(key, done->last(), written);
   co_return std::optional<Written>(std::move(written));
 }
 
@@ -370,7 +378,7 @@ Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_change(const Resourc
   TRY_VOID(admit(request, after));
   count_generation(kind, *before, after);
   if (!next.applied) track_write(kind, before.get(), after, writer_of(what, options, now()));
-  Staged<Written> staged{{std::move(after), false, std::move(next.warnings)}};
+  Staged<Written> staged{{std::move(after), false, std::move(next.warnings), {}}};
   Written& written = staged.result;
   if (options.dry_run || written.object == *before) return staged;
   staged.part.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
@@ -386,10 +394,11 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_change(ResourceName wha
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
   std::vector<Json> objects(1, written.object);
+  const std::string key = staged.part.writes.front().key;
   const auto done = co_await commit(std::move(staged.part), std::move(objects));
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
   if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
-  written.object["metadata"].set("resourceVersion", std::to_string(done->last()));
+  note_stored(key, done->last(), written);
   co_return std::optional<Written>(std::move(written));
 }
 

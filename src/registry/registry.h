@@ -83,6 +83,7 @@ struct Written {
   Json object;
   bool created = false;
   std::vector<std::string> warnings;
+  Item stored = {};  // the same, where it is known: its text is written already
 };
 
 struct DeleteOptions {

@@ -155,6 +155,7 @@ void Runtime::notice(const store::Change& change) {
       }
     }
   }
+  if (before != nullptr) decoder_.forget(before.get());
   wake_readers(change.key(), before.get(), after.get());
   // Readers of everything of a kind, in its namespace or in all.
   wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get());

@@ -270,8 +270,13 @@ TEST(Decoding, AnObjectIsDecodedOncePerVersionAndForgottenWithIt) {
   auto json = std::make_shared<const Json>(*parse_json(R"({"metadata":{"name":"a"},"spec":{}})"));
   const auto first = decoder.get<Lease>(json);
   EXPECT_EQ(decoder.get<Lease>(json), first);
-  for (int i = 0; i < 5000; ++i) decoder.get<Lease>(std::make_shared<const Json>(*json));
-  EXPECT_LT(decoder.size(), 1100u);
+  for (int i = 0; i < 20'000; ++i) decoder.get<Lease>(std::make_shared<const Json>(*json));
+  EXPECT_LE(decoder.size(), 8200u);
+  const std::size_t before = decoder.size();
+  const auto last = std::make_shared<const Json>(*json);
+  decoder.get<Lease>(last);
+  decoder.forget(last.get());
+  EXPECT_EQ(decoder.size(), before);
 }
 
 }  // namespace

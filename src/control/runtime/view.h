@@ -50,8 +50,9 @@ Json name_and_version(const Json& object);
 // The object without it: the registry carries it over by itself.
 Json without_managed_fields(const Json& object);
 
-// Typed objects by the Json they were decoded from: an object that has not changed is not decoded again.
-// Bounded by what is in use: what was not asked for again since the last sweep is dropped.
+// Typed objects by the Json they were decoded from: an object that has not changed is not decoded again, and
+// its Json stays decoded for whoever else looks at it. What was replaced is forgotten at once; beyond that it
+// is bounded by what is in use: at a sweep, what was not asked for again since the last one is dropped.
 class Decoder {
  public:
   // Null when the object does not fit its kind, which validation does not let happen.
@@ -71,10 +72,13 @@ class Decoder {
     put(json, value);
     return value;
   }
+  // A newer version has taken its place.
+  void forget(const Json* json) { slots_.erase(json); }
   std::size_t size() const { return slots_.size(); }
 
  private:
-  static constexpr std::size_t kFewest = 1024;
+  // A thousand volumes being attached at once: eight objects each, of some ten KiB with their Json.
+  static constexpr std::size_t kFewest = 8192;
   struct Slot {
     JsonPtr keep;  // so that its address stays its own
     std::shared_ptr<const void> value;

@@ -203,7 +203,12 @@ Task<KubeDoor::Reply> KubeDoor::watch(Call& call) {
 
 KubeDoor::Reply KubeDoor::written(Call& call, registry::Written written, bool created) const {
   call.name = metadata_text(written.object, "name");
-  return render_object(created ? 201 : 200, rendering_of(call), written.object, written.warnings);
+  const int code = created ? 201 : 200;
+  const Rendering rendering = rendering_of(call);
+  http::Response response = written.stored == nullptr ? render_object(code, rendering, written.object)
+                                                      : render_item(code, rendering, written.stored);
+  add_warnings(response, written.warnings);
+  return response;
 }
 
 Task<KubeDoor::Reply> KubeDoor::create(Call& call) {

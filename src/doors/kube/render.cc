@@ -81,11 +81,12 @@ http::SharedText closing() {
 
 }  // namespace
 
-http::Response render_object(int code, const Rendering& rendering, const Json& object,
-                             const std::vector<std::string>& warnings) {
-  http::Response response = json_response(code, one_text(rendering, object, true));
+http::Response render_object(int code, const Rendering& rendering, const Json& object) {
+  return json_response(code, one_text(rendering, object, true));
+}
+
+void add_warnings(http::Response& response, const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) response.headers.add("Warning", warning_header(warning));
-  return response;
 }
 
 http::Response render_item(int code, const Rendering& rendering, const registry::Item& item) {

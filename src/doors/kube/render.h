@@ -21,8 +21,8 @@ struct Rendering {
   WallTime now;
 };
 
-http::Response render_object(int code, const Rendering& rendering, const Json& object,
-                             const std::vector<std::string>& warnings = {});
+http::Response render_object(int code, const Rendering& rendering, const Json& object);
+void add_warnings(http::Response& response, const std::vector<std::string>& warnings);
 http::Response render_item(int code, const Rendering& rendering, const registry::Item& item);
 http::Response render_list(const Rendering& rendering, const registry::Listed& listed);
 

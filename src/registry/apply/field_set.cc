@@ -10,7 +10,9 @@ constexpr int kMaxDepth = 64;  // as deep as our parser goes
 }
 
 std::string field_element(std::string_view name) {
-  return fmt::format("f:{}", name);
+  std::string element;
+  element.reserve(name.size() + 2);
+  return element.append("f:").append(name);
 }
 
 std::string value_element(const Json& value) {
@@ -138,6 +140,11 @@ void FieldSet::remove_below(const FieldPath& path) {
   FieldSet other;
   other.insert(path);
   remove_below(other);
+}
+
+void FieldSet::keep_only(const std::string& element) {
+  member_ = false;
+  std::erase_if(children_, [&](const auto& child) { return child.first != element; });
 }
 
 FieldSet FieldSet::intersection(const FieldSet& other) const {

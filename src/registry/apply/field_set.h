@@ -39,6 +39,8 @@ class FieldSet {
   // Removes these places and all below them.
   void remove_below(const FieldSet& other);
   void remove_below(const FieldPath& path);
+  // What lies below this element of the first level; nothing else.
+  void keep_only(const std::string& element);
   FieldSet intersection(const FieldSet& other) const;
   void for_each(const std::function<void(const FieldPath&)>& visit) const;
   bool operator==(const FieldSet&) const = default;

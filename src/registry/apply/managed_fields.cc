@@ -53,11 +53,7 @@ void keep_reachable(const model::KindInfo& kind, const std::string& subresource,
     set.remove_below(FieldPath{"f:status"});
     return;
   }
-  FieldSet status;
-  set.for_each([&](const FieldPath& path) {
-    if (!path.empty() && path.front() == "f:status") status.insert(path);
-  });
-  set = std::move(status);
+  set.keep_only("f:status");
 }
 
 std::string text_of(const Json& json, std::string_view key) {
@@ -81,6 +77,17 @@ Entries read_entries(const Json& object) {
   return entries;
 }
 
+Json entry_json(const Entry& entry) {
+  Json json = Json::object({{"manager", entry.manager},
+                            {"operation", entry.operation},
+                            {"apiVersion", entry.api_version},
+                            {"time", entry.time},
+                            {"fieldsType", "FieldsV1"},
+                            {"fieldsV1", entry.fields.to_json()}});
+  if (!entry.subresource.empty()) json.set("subresource", entry.subresource);
+  return json;
+}
+
 void write_entries(Json& object, Entries entries) {
   std::erase_if(entries, [](const Entry& entry) { return entry.fields.empty(); });
   // Appliers first, then by time and name, as Kubernetes orders them.
@@ -97,14 +104,7 @@ void write_entries(Json& object, Entries entries) {
   if (!metadata.is_object()) metadata = Json::object();
   Json list = Json::array();
   for (const Entry& entry : entries) {
-    Json json = Json::object({{"manager", entry.manager},
-                              {"operation", entry.operation},
-                              {"apiVersion", entry.api_version},
-                              {"time", entry.time},
-                              {"fieldsType", "FieldsV1"},
-                              {"fieldsV1", entry.fields.to_json()}});
-    if (!entry.subresource.empty()) json.set("subresource", entry.subresource);
-    list.push_back(std::move(json));
+    list.push_back(entry_json(entry));
   }
   metadata.set("managedFields", std::move(list));
 }
@@ -198,6 +198,63 @@ bool touch_own_entry(const model::KindInfo& kind, const FieldSet& changed, Json&
   return true;
 }
 
+bool owns_any(const Json& fields, const FieldSet& places) {
+  bool any = false;
+  places.for_each([&](const FieldPath& path) { any = any || owns(fields, path); });
+  return any;
+}
+
+// A change of a few places concerns few entries, nearly always the writer's own: only those are taken apart,
+// the others stay as they are. False: it is not that simple, and nothing was done.
+bool change_entries(const model::KindInfo& kind, const FieldSet& changed, const FieldSet& removed,
+                    Json& after, const Writer& writer) {
+  const Json* known = after.find_path({"metadata", "managedFields"});
+  if (known == nullptr || !known->is_array() || known->size() >= kMaxUpdateManagers) return false;
+  const std::string version = kind.api_version();
+  std::vector<Json> entries;
+  bool found = false;
+  for (std::size_t i = 0; i < known->size(); ++i) {
+    const Json& entry = known->at(i);
+    const Json* fields = entry.find("fieldsV1");
+    if (fields == nullptr || !fields->is_object()) return false;
+    const bool mine = entry.get_string("manager") == writer.manager &&
+                      entry.get_string("operation") == "Update" &&
+                      entry.get_string("apiVersion") == version &&
+                      entry.get_string("subresource").value_or("") == writer.subresource;
+    found = found || mine;
+    const bool grows = mine && !changed.empty();
+    if (!grows && !owns_any(*fields, removed) && (mine || !owns_any(*fields, changed))) {
+      entries.push_back(entry);
+      continue;
+    }
+    auto set = FieldSet::from_json(*fields);
+    if (!set) return false;
+    set->remove(removed);
+    if (mine) {
+      set->add(changed);
+    } else {
+      set->remove(changed);
+    }
+    if (set->empty()) continue;
+    Json next = entry;
+    next.set("fieldsV1", set->to_json());
+    if (grows) next.set("time", writer.now);
+    entries.push_back(std::move(next));
+  }
+  if (!found && !changed.empty())
+    entries.push_back(
+        entry_json({writer.manager, "Update", version, writer.subresource, writer.now, changed}));
+  std::stable_sort(entries.begin(), entries.end(), is_before);
+  if (entries.empty()) {
+    after["metadata"].erase("managedFields");
+    return true;
+  }
+  Json list = Json::array();
+  for (Json& entry : entries) list.push_back(std::move(entry));
+  after["metadata"].set("managedFields", std::move(list));
+  return true;
+}
+
 FieldSet changed_places(const Differences& differences) {
   FieldSet set = differences.added;
   set.add(differences.modified);
@@ -261,6 +318,9 @@ void track_write(const model::KindInfo& kind, const Json* before, Json& after, c
       keep_reachable(kind, writer.subresource, changed);
       if (changed.empty() || touch_own_entry(kind, changed, after, writer)) return;
     }
+    FieldSet changed = changed_places(differences);
+    keep_reachable(kind, writer.subresource, changed);
+    if (!reset && change_entries(kind, changed, differences.removed, after, writer)) return;
   } else {
     Json old = before == nullptr ? Json::object() : *before;
     if (Json* metadata = old.find("metadata")) metadata->erase("managedFields");

@@ -40,39 +40,73 @@ ObjectPtr Cache::project(Entry entry) const {
   return object;
 }
 
-void Cache::index(const ObjectPtr& object) {
-  for (const Term& term : object->terms) indexes_[term][object->entry.key] = object;
+void Cache::index(const Term& term, const ObjectPtr& object) {
+  indexes_[term].emplace(object->entry.key, object);
 }
 
-void Cache::unindex(const ObjectPtr& object) {
-  for (const Term& term : object->terms) {
-    const auto found = indexes_.find(term);
-    found->second.erase(object->entry.key);
-    if (found->second.empty()) indexes_.erase(found);
+void Cache::unindex(const Term& term, std::string_view key) {
+  const auto found = indexes_.find(term);
+  found->second.erase(found->second.find(key));
+  if (found->second.empty()) indexes_.erase(found);
+}
+
+// Puts the new version into the old one's place. The map's key is a view into the old one, which may go away.
+void Cache::replace(Objects& objects, const ObjectPtr& object) {
+  const auto found = objects.find(object->entry.key);
+  const auto next = std::next(found);
+  auto node = objects.extract(found);
+  node.key() = object->entry.key;
+  node.mapped() = object;
+  objects.insert(next, std::move(node));
+}
+
+// Most changes leave most terms as they are. Both lists are sorted.
+void Cache::reindex(const ObjectPtr& before, const ObjectPtr& after) {
+  auto old = before->terms.begin();
+  for (const Term& term : after->terms) {
+    for (; old != before->terms.end() && *old < term; ++old) unindex(*old, before->entry.key);
+    if (old != before->terms.end() && *old == term) {
+      replace(indexes_.find(term)->second, after);
+      ++old;
+    } else {
+      index(term, after);
+    }
   }
+  for (; old != before->terms.end(); ++old) unindex(*old, before->entry.key);
 }
 
 ObjectPtr Cache::erase(std::string_view key) {
-  const auto found = objects_.find(key);
-  if (found == objects_.end()) return nullptr;
-  ObjectPtr before = std::move(found->second);
-  objects_.erase(found);  // `before` keeps the key that the map pointed to
-  unindex(before);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  ObjectPtr before = std::move(found->second);  // keeps the key that the maps point to
+  by_key_.erase(found);
+  objects_.erase(objects_.find(before->entry.key));
+  for (const Term& term : before->terms) unindex(term, before->entry.key);
   return before;
 }
 
 ObjectPtr Cache::put(ObjectPtr object) {
-  // Erased first: the map's key is a view into the old object, which may go away.
-  ObjectPtr before = erase(object->entry.key);
-  index(object);
   const std::string_view key = object->entry.key;
-  objects_.emplace(key, std::move(object));
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) {
+    for (const Term& term : object->terms) index(term, object);
+    objects_.emplace(key, object);
+    by_key_.emplace(key, std::move(object));
+    return nullptr;
+  }
+  ObjectPtr before = found->second;
+  reindex(before, object);
+  replace(objects_, object);
+  auto node = by_key_.extract(found);
+  node.key() = key;
+  node.mapped() = std::move(object);
+  by_key_.insert(std::move(node));
   return before;
 }
 
 ObjectPtr Cache::get(std::string_view key) const {
-  const auto found = objects_.find(key);
-  return found == objects_.end() ? nullptr : found->second;
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : found->second;
 }
 
 void Cache::for_each(std::string_view prefix, const std::function<bool(const ObjectPtr&)>& visit) const {
@@ -101,6 +135,7 @@ std::size_t Cache::count(const Term& term) const {
 
 void Cache::replace_all(std::vector<ObjectPtr> objects, Revision revision) {
   indexes_.clear();
+  by_key_.clear();
   objects_.clear();
   for (ObjectPtr& object : objects) put(std::move(object));
   hub_.reset(revision);

@@ -68,6 +68,7 @@ class Cache {
 
  private:
   using Objects = std::map<std::string_view, ObjectPtr>;  // the key lives in the object
+  static void replace(Objects& objects, const ObjectPtr& object);
   struct TermHash {
     std::size_t operator()(const Term& term) const {
       return std::hash<std::string>()(term.value) * 31 + term.index;
@@ -80,8 +81,9 @@ class Cache {
   void apply(const WatchBatch& batch);
   ObjectPtr put(ObjectPtr object);  // answers what was there
   ObjectPtr erase(std::string_view key);
-  void index(const ObjectPtr& object);
-  void unindex(const ObjectPtr& object);
+  void index(const Term& term, const ObjectPtr& object);
+  void unindex(const Term& term, std::string_view key);
+  void reindex(const ObjectPtr& before, const ObjectPtr& after);
   void wake_waiters();
 
   Executor& executor_;
@@ -90,6 +92,7 @@ class Cache {
   CacheOptions options_;
   Hub hub_;
   Objects objects_;
+  std::unordered_map<std::string_view, ObjectPtr> by_key_;  // the same, to be found without their order
   std::unordered_map<Term, Objects, TermHash> indexes_;
   std::multimap<Revision, Completion<bool>> waiters_;
   bool synced_ = false;
