@@ -16,7 +16,8 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverl
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these inside libstdc++ for correct code at -O2 (its bugs 105329 and 107852).
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds)
-  # The compiler looks for garbage when half a gigabyte is in use instead of 128 MiB: a tenth less time for a file.
+  # The compiler looks for garbage when half a gigabyte is in use instead of 128 MiB: about a tenth less time for the
+  # files of `attach`.
   add_compile_options(--param=ggc-min-heapsize=524288)
 else()
   # libstdc++ 12's own std::stable_sort uses what it deprecates, and clang says so of every instance.

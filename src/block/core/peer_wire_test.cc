@@ -32,7 +32,7 @@ rc::Gen<std::vector<std::uint64_t>> regions() {
                       });
 }
 
-// Made field by field: gen::build says the same in templates that take a compiler half a minute.
+// Made field by field: gen::build says the same in templates that made this the slowest file of a build.
 template <class T>
 T any() {
   return *rc::gen::arbitrary<T>();
