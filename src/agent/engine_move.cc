@@ -72,8 +72,8 @@ Task<Result<void>> EngineKeeper::update_standby() {
   co_return co_await child_.refresh();
 }
 
-// A client waits for this: one compare-and-swap on the Grant as it was watched, and the engine hears of it. Only
-// where the watch was behind is the Grant read first.
+// A client waits for this: one compare-and-swap on the Grant as it was watched, and the engine hears of it.
+// Only where the watch was behind is the Grant read first.
 Task<Result<void>> EngineKeeper::activate() {
   const registry::ResourceName what{&kind_of<Grant>(), space_, volume_, ""};
   std::shared_ptr<const Json> seen = grant_json_;

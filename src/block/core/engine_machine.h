@@ -274,6 +274,7 @@ class Machine {
   void enter(Stage stage);
   void serve();
   void time_stage();
+  void resync_for_start();
   MemberMask holders(Generation generation) const;
   void store_wrote();
   std::size_t start_operations() const;
@@ -350,7 +351,7 @@ class Machine {
   bool activated_ = false;                // was a standby
   std::optional<Unsettled> handed_over_;  // by the engine that we took over from
   Instant handover_deadline_{0};
-  bool by_handover_ = false;  // this start compared only what was handed over
+  bool by_handover_ = false;                                // this start compared only what was handed over
   std::optional<Serve> told_;                               // what clients know of the volume
   std::map<std::uint64_t, Epoch> forwards_;                 // sessions of standbys, with their epochs
   std::optional<Unsettled> unsettled_;                      // superseded while it served: what was under way

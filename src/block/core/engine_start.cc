@@ -130,7 +130,8 @@ void Machine::start_step() {
       if (operations_.count(OpKind::handover) == 0) enter(Stage::resyncing);
       return;
     case Stage::resyncing:
-      // After a handover the regions stay dirty and are cleared later, as any others: clients wait for this start.
+      // After a handover the regions stay dirty and are cleared later, as any others: clients wait for this
+      // start.
       if (resync_done()) enter(by_handover_ ? Stage::marking : Stage::flushing);
       return;
     case Stage::flushing: return enter(Stage::clearing);
@@ -196,21 +197,7 @@ void Machine::enter(Stage stage) {
         broadcast(OpKind::chain_repair, bit(repair.member), request);
       }
       return;
-    case Stage::resyncing: {
-      size_ = members_[plan_->source].answer.size;
-      for (RegionSet* set : {&dirty_, &recent_, &clearing_}) set->resize(size_);
-      std::vector<Extent> extents;
-      for (const std::uint64_t region : plan_->resync) {
-        dirty_.insert(region);
-        const std::uint64_t begin = region * kRegionSize;
-        if (begin < size_ && !MOOR_PLANT("engine-resync-skipped"))
-          extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
-      }
-      auto fewer = unsettled_extents();
-      by_handover_ = fewer.has_value();
-      if (fewer) extents = *std::move(fewer);
-      return begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
-    }
+    case Stage::resyncing: return resync_for_start();
     case Stage::flushing: return flush_members(readers(), FlushFor::start);
     case Stage::clearing:
       if (plan_->resync.empty() || !all_rw()) return;
@@ -225,6 +212,22 @@ void Machine::enter(Stage stage) {
       return;
     default: return;
   }
+}
+
+void Machine::resync_for_start() {
+  size_ = members_[plan_->source].answer.size;
+  for (RegionSet* set : {&dirty_, &recent_, &clearing_}) set->resize(size_);
+  std::vector<Extent> extents;
+  for (const std::uint64_t region : plan_->resync) {
+    dirty_.insert(region);
+    const std::uint64_t begin = region * kRegionSize;
+    if (begin < size_ && !MOOR_PLANT("engine-resync-skipped"))
+      extents.push_back({begin, std::min(kRegionSize, size_ - begin)});
+  }
+  auto fewer = unsettled_extents();
+  by_handover_ = fewer.has_value();
+  if (fewer) extents = *std::move(fewer);
+  begin_resync(plan_->source, readers() & ~bit(plan_->source), std::move(extents));
 }
 
 // Those that had this generation on disk when they answered.
