@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_share.h"
 #include "model/kinds.h"
 #include "model/meta/status.h"
 #include "model/names.h"
@@ -53,6 +54,23 @@ TEST(Kinds, CoreAndStorageComeBeforeLonghorn) {
   for (const GroupVersion& version : all_group_versions()) groups.push_back(version.group);
   EXPECT_THAT(groups, ElementsAre("", "storage.k8s.io", "coordination.k8s.io", "snapshot.storage.k8s.io",
                                   "longhorn.io", "mooring.io"));
+}
+
+TEST(Kinds, WhatIsSharedWithTheVersionBeforeIsNotCheckedAgain) {
+  Json before = volume(R"({"size":"67108864","numberOfReplicas":"three"})");
+  settle(before);
+  EXPECT_FALSE(volumes().validate(before).empty());
+  Json after = before;
+  after.set("status", *parse_json(R"({"state":"attached"})"));
+  EXPECT_TRUE(is_shared(*std::as_const(before).find("spec"), *std::as_const(after).find("spec")));
+  for (const std::string& text : texts(volumes().validate(after, &before)))
+    EXPECT_THAT(text, testing::Not(HasSubstr("FieldValueTypeInvalid"))) << text;
+  after.set("status", *parse_json(R"({"state":"somewhere"})"));
+  EXPECT_THAT(texts(volumes().validate(after, &before)), testing::Contains(HasSubstr("status.state")));
+  // Written anew, it is looked at again, however equal.
+  after.set("spec", *parse_json(R"({"size":"67108864","numberOfReplicas":"three"})"));
+  EXPECT_THAT(texts(volumes().validate(after, &before)),
+              testing::Contains(HasSubstr("spec.numberOfReplicas")));
 }
 
 TEST(Kinds, EveryDescriptionReadsWell) {
