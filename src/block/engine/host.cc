@@ -117,7 +117,7 @@ void EngineHost::perform(engine::Connect& action) {
   links_[action.member] = std::make_unique<MemberLink>(
       loop_, pool_, address, action.member, action.hello,
       [this](engine::Event event) { step(std::move(event)); },
-      [this](MemberLink& link) { link_closed(link); });
+      [this](MemberLink* link) { link_closed(link); });
 }
 
 void EngineHost::perform(engine::SendPeer& action) {
@@ -134,8 +134,8 @@ void EngineHost::perform(engine::Disconnect& action) {
   links_.erase(action.member);
 }
 
-void EngineHost::link_closed(MemberLink& link) {
-  std::erase_if(leaving_, [&](const auto& owned) { return owned.get() == &link; });
+void EngineHost::link_closed(MemberLink* link) {
+  std::erase_if(leaving_, [&](const auto& owned) { return owned.get() == link; });
   end_when_quiet();
 }
 

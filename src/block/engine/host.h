@@ -76,7 +76,7 @@ class EngineHost final : public io::NbdBackend {
   void perform(engine::Exit& action);
   void perform(engine::Note& action);
   void arm_timer();
-  void link_closed(MemberLink& link);
+  void link_closed(MemberLink* link);
   void end_when_quiet();
   engine::Control::Driver control_driver();
 

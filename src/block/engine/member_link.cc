@@ -84,18 +84,24 @@ void MemberLink::on_reply(nbd::ClientReply reply) {
 }
 
 void MemberLink::on_closed(std::optional<Error> why) {
-  end(last_word_.reason, !last_word_.message.empty() ? last_word_.message
-                         : why                       ? why->message
-                                                     : "connection closed");
-  closed_(*this);
+  OnClosed closed = closed_;
+  if (!ended_) {
+    end(last_word_.reason, !last_word_.message.empty() ? last_word_.message
+                           : why                       ? why->message
+                                                       : "connection closed");
+    return closed(nullptr);
+  }
+  closed(this);
 }
 
+// Who hears of the end lets this link go: nothing of it may be touched afterwards.
 void MemberLink::end(PeerRefusal reason, std::string message) {
   if (std::exchange(ended_, true)) return;
+  const OnEvent report = report_;
   if (ready_) {
-    report_(engine::PeerLost{member_, session_, reason, std::move(message)});
+    report(engine::PeerLost{member_, session_, reason, std::move(message)});
   } else {
-    report_(engine::PeerRefused{member_, session_, reason, std::move(message)});
+    report(engine::PeerRefused{member_, session_, reason, std::move(message)});
   }
 }
 

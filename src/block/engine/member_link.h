@@ -17,9 +17,10 @@ namespace moor::block {
 class MemberLink final : public io::NbdLinkHandler {
  public:
   using OnEvent = std::function<void(engine::Event)>;
-  using OnClosed = std::function<void(MemberLink&)>;
+  // Null: the engine was told of the end just now, and has let the link go.
+  using OnClosed = std::function<void(MemberLink*)>;
 
-  // `on_closed` follows the last event; it may destroy the link.
+  // `on_closed` follows the last event; it may destroy the link. So may every event.
   MemberLink(io::Loop& loop, BufferPool& pool, const io::Address& address, engine::MemberIndex member,
              const Hello& hello, OnEvent on_event, OnClosed on_closed);
 
