@@ -194,10 +194,7 @@ Task<Result<void>> EngineKeeper::run(CancelToken token) {
     notice();
     EnginePlan next = plan();
     status_bell_.ring();
-    if (next.step == EngineStep::forget) {
-      co_await finish();
-      co_return Result<void>();
-    }
+    if (next.step == EngineStep::forget) co_return co_await finish();
     if (next.step == EngineStep::nothing) {
       if (!co_await bell_.wait(token, next.again)) co_return Result<void>();
       continue;

@@ -289,7 +289,7 @@ void Cluster::begin_final_reads() {
   for (auto& [ticket, client] : clients_) {
     if (!client->is_open()) continue;
     final_reads_[ticket] = client;
-    client->read_all([this, ticket = ticket] { final_reads_.erase(ticket); });
+    client->read_all([this, ticket] { final_reads_.erase(ticket); });
   }
 }
 

@@ -338,7 +338,7 @@ void EngineProcess::drop_core() {
   watchers_.clear();
   for (const auto& [id, wire] : std::exchange(clients_, {})) {
     if (!std::exchange(wire->open, false)) continue;
-    context().scheduler.after(100us, [wire = wire] {
+    context().scheduler.after(100us, [wire] {
       if (const auto device = wire->device.lock())
         device->deliver([wire, raw = device.get()] { raw->lost(wire); });
     });

@@ -107,7 +107,7 @@ void Cluster::inject(
       ++context.counts.cuts;
       for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
         context.network.cut(from, to);
-        later(fault.lasts, [this, from = from, to = to] { context.network.join(from, to); });
+        later(fault.lasts, [this, from, to] { context.network.join(from, to); });
       }
       return;
     }
