@@ -25,6 +25,10 @@ Duration look_pause(int refusals) {
   return std::min<Duration>(2s, 100ms * (1 << std::min(refusals, 5)));
 }
 
+// Taking a device away by force is a matter of tenths of a second, and can be asked for again: one that hangs
+// must not keep a move or a detach waiting for the minute that other commands have.
+constexpr Duration kRemoveLimit = 10s;
+
 constexpr int kLongestBackOff = 5;  // 1.6 s: somebody waits for this volume
 
 std::uint64_t number_of(const std::string& device_key) {
@@ -401,6 +405,7 @@ Task<Result<void>> EngineKeeper::force_remove_device(std::string key) {
   command.arguments = {"moorblk",          "device",    "--path",
                        device->facts.link, "--control", env_.host.control_path(key),
                        "--force-remove"};
+  command.limit = kRemoveLimit;
   device->facts.retry_at = env_.executor.clock().now() + look_pause(device->refusals++);
   auto removed = co_await env_.host.run(std::move(command));
   if (!removed) co_return removed.error();
@@ -416,6 +421,7 @@ Task<Result<void>> EngineKeeper::forget_device(std::string key) {
   command.arguments = {"moorblk",          "device",    "--path",
                        device->facts.link, "--control", env_.host.control_path(key),
                        "--force-remove"};
+  command.limit = kRemoveLimit;
   auto removed = co_await env_.host.run(std::move(command));
   if (!removed) log_warn("cannot clean up after a device", {{"device", key}, {"error", removed.error()}});
   CO_TRY_VOID(co_await env_.host.forget(key));
