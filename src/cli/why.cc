@@ -35,7 +35,7 @@ void add_under_way(const WhyFacts& facts, std::vector<Reason>& reasons) {
   if (!facts.attachment) return;
   for (const auto& [id, ticket] : facts.attachment->spec.attachment_tickets) {
     const bool told = std::any_of(reasons.begin(), reasons.end(),
-                                  [&id = id](const Reason& reason) { return reason.ticket == id; });
+                                  [&id](const Reason& reason) { return reason.ticket == id; });
     if (!told)
       reasons.push_back({"waiting", id, "UnderWay",
                          fmt::format("ticket {} is being carried out; nothing stands in its way", id)});
