@@ -420,8 +420,8 @@ Task<Result<void>> EngineKeeper::forget_device(std::string key) {
   Device* device = find_device(key);
   if (!device->child->facts().clean && device->child->facts().state == ProcessFacts::State::ended)
     facts_.device_problem = device->child->facts().cause;
-  // A killed process leaves a mount, a loop device and a link. While one of them may be there the device is not
-  // forgotten: what an agent has forgotten counts as gone from its node.
+  // A killed process leaves a mount, a loop device and a link. While one of them may be there the device is
+  // not forgotten: what an agent has forgotten counts as gone from its node.
   Command removal = removal_of(*device);
   CO_TRY_VOID(co_await env_.host.run(std::move(removal)));
   CO_TRY_VOID(co_await env_.host.forget(key));
