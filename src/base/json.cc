@@ -69,8 +69,8 @@ void build_index(Node* node) {
   for (std::uint32_t i = 0; i < node->size; ++i) note_in_index(node, i);
 }
 
-// A short text as it lies in a value. Put together from whole words, without a call: nearly every look into an
-// object begins here.
+// A short text as it lies in a value. Put together from whole words, without a call: nearly every look into
+// an object begins here.
 Access::Image image_of(std::string_view text) {
   static_assert(std::endian::native == std::endian::little, "bytes of a text are the low bytes of its words");
   const auto load = [&](std::size_t at, auto word) {

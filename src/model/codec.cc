@@ -18,8 +18,8 @@ const void* member_of(const FieldSchema& field, const void* value) {
   return static_cast<const std::byte*>(value) + field.offset;
 }
 
-// Where the fields of a struct lie in an object. Most objects have their members in the order of the fields and
-// leave most of them out, so one walk over both finds what a look for each field would.
+// Where the fields of a struct lie in an object. Most objects have their members in the order of the fields
+// and leave most of them out, so one walk over both finds what a look for each field would.
 class Placed {
  public:
   Placed(const StructSchema& schema, const Json& json) : schema_(schema), json_(json) {
