@@ -341,7 +341,10 @@ std::optional<ClientCertificate> TlsSession::peer_certificate() const {
   // Two CNs would leave open which one is the user.
   if (names.size() == 1) out.common_name = std::move(names.front());
   out.organizations = subject_entries(certificate.get(), NID_organizationName);
-  const long verify = SSL_get_verify_result(ssl_);
+  long verify = SSL_get_verify_result(ssl_);
+  // A ticket remembers what was found when it was given; a certificate may have ended since.
+  if (verify == X509_V_OK && is_resumed() && X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0)
+    verify = X509_V_ERR_CERT_HAS_EXPIRED;
   out.verified = verify == X509_V_OK && !out.common_name.empty();
   if (!out.verified)
     out.problem =

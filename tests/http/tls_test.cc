@@ -140,6 +140,29 @@ TEST(Tls, AClientComesBackByATicketAndIsStillWhoItWas) {
   EXPECT_EQ(other.server.stats().handshakes_resumed, 0U);
 }
 
+TEST(Tls, ATicketDoesNotOutliveItsCertificate) {
+  const auto& authorities = Authorities::get();
+  Tls tls(server_context(ClientCertificates::flagged));
+  const WallTime now = RealClock().wall();
+  const Identity brief = client_identity(
+      authorities.ours, {{now.since_epoch - hours(1)}, {now.since_epoch + std::chrono::seconds(2)}});
+  ClientOptions options{tls.server.url(), {}, {}};
+  options.max_idle_connections = 0;
+  options.tls.ca_pem = authorities.ours.certificate_pem;
+  options.tls.certificate_pem = brief.certificate_pem;
+  options.tls.key_pem = brief.key_pem;
+  TestClient client(options);
+  const auto answer = [&] { return client.send(Request::to(Method::get, "/info"))->body; };
+  const std::string known = "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n";
+  ASSERT_EQ(answer(), known);
+  std::string last = known;
+  const auto until = now.since_epoch + std::chrono::seconds(30);
+  while (last == known && RealClock().wall().since_epoch < until) last = answer();
+  EXPECT_EQ(last, "tls=true\ncn=node-1 verified=false\no=system:nodes\no=b\n");
+  EXPECT_EQ(tls.server.stats().handshakes_resumed + 1, tls.server.stats().accepted)
+      << "all but the first came by ticket";
+}
+
 // A server that has forgotten its keys, as after a restart: the ticket is worth nothing, and nothing is lost.
 TEST(Tls, AnUnknownTicketGivesAWholeHandshake) {
   const auto& authorities = Authorities::get();
