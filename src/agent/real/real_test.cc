@@ -185,7 +185,10 @@ TEST_F(RealHostTest, AMountIsMadeOnceFoundAndTakenAwayWithProof) {
   EXPECT_TRUE(wait(mount_device(*host_, request)).ok()) << "twice is once";
   const MountRequest other{"/dev/null", mount_, "ext4", {}};
   EXPECT_TRUE(wait(mount_device(*host_, other)).is(Errc::conflict));
-  EXPECT_THAT(wait(host_->users_of(device)), testing::Contains("mounted at " + mount_));
+  // A process outside of a chroot that this test may run in sees a longer path.
+  EXPECT_THAT(
+      wait(host_->users_of(device)),
+      testing::Contains(testing::AllOf(testing::StartsWith("mounted at "), testing::EndsWith(mount_))));
   std::ofstream open_file(mount_ + "/x");
   open_file << "x" << std::flush;
   EXPECT_TRUE(wait(unmount_device(*host_, mount_)).is(Errc::conflict));
