@@ -143,7 +143,8 @@ void keep_continuous(std::vector<const Candidate*>& members, StartPlan& plan) {
 
 MemberIndex choose_source(const std::vector<const Candidate*>& members) {
   const auto rank = [](const Candidate* c) {
-    return std::tuple(c->answer->served, c->answer->generation, c->local, ~c->index);
+    const Epoch served = MOOR_PLANT("engine-keeps-discontinuous") ? 0 : c->answer->served;
+    return std::tuple(served, c->answer->generation, c->local, ~c->index);
   };
   return (*std::max_element(members.begin(), members.end(),
                             [&](const Candidate* a, const Candidate* b) { return rank(a) < rank(b); }))
