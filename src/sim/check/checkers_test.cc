@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/assert.h"
+#include "model/longhorn/engine.h"
+#include "model/longhorn/replica.h"
 #include "sim/check/fake_reality.h"
 
 namespace moor::sim {
