@@ -25,8 +25,10 @@ run() {  # preset ctest-arguments…
   ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
 }
 
-# Rooms whose memory errors would harm data; cheap enough for every run.
-sanitized=(base_test store_test store_embedded_test block_core_test block_replica_test engine_test engine_world_test)
+# Rooms whose memory errors would harm data, and the programs that they are part of under real clients and kills;
+# cheap enough for every run.
+sanitized=(base_test store_test store_embedded_test block_core_test block_replica_test engine_test engine_world_test
+           engine_cluster_test)
 run_sanitized() {
   for test in "${sanitized[@]}"; do
     banner "asan $test"

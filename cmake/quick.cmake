@@ -38,6 +38,12 @@ function(moor_unity target)
   endif()
 endfunction()
 
+# Nobody waits for what these targets compute: command lines, supervision, generated code. -O1 takes a third less time
+# than -O2 for them.
+function(moor_unhurried target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(moor_quick_room target)
   moor_unity(${target} ${ARGN})
   if(MOOR_UNITY)

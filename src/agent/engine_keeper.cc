@@ -238,7 +238,7 @@ Task<Result<void>> EngineKeeper::perform(EnginePlan plan) {
     case EngineStep::confirm_activation: co_return co_await confirm_activation();
     case EngineStep::take_epoch: co_return co_await take_epoch();
     case EngineStep::ask:
-      facts_.retry_at = env_.executor.clock().now() + 100ms;
+      facts_.ask_at = env_.executor.clock().now() + kAskPause;
       co_return co_await child_.refresh();
     case EngineStep::check_grant: co_return co_await check_grant();
     case EngineStep::tell_addresses: co_return co_await tell_addresses();
@@ -398,17 +398,21 @@ Task<Result<void>> EngineKeeper::look_at_device(std::string key) {
   co_return Result<void>();
 }
 
+Command EngineKeeper::removal_of(const Device& device) const {
+  Command command;
+  command.arguments = {"moorblk",         "device",    "--path",
+                       device.facts.link, "--control", env_.host.control_path(device.facts.key),
+                       "--force-remove"};
+  command.limit = kRemoveLimit;
+  return command;
+}
+
 Task<Result<void>> EngineKeeper::force_remove_device(std::string key) {
   Device* device = find_device(key);
   device->child->expect_end();
-  Command command;
-  command.arguments = {"moorblk",          "device",    "--path",
-                       device->facts.link, "--control", env_.host.control_path(key),
-                       "--force-remove"};
-  command.limit = kRemoveLimit;
   device->facts.retry_at = env_.executor.clock().now() + look_pause(device->refusals++);
-  auto removed = co_await env_.host.run(std::move(command));
-  if (!removed) co_return removed.error();
+  Command removal = removal_of(*device);
+  CO_TRY_VOID(co_await env_.host.run(std::move(removal)));
   co_return Result<void>();
 }
 
@@ -416,14 +420,10 @@ Task<Result<void>> EngineKeeper::forget_device(std::string key) {
   Device* device = find_device(key);
   if (!device->child->facts().clean && device->child->facts().state == ProcessFacts::State::ended)
     facts_.device_problem = device->child->facts().cause;
-  // A killed process leaves a mount, a loop device and a link.
-  Command command;
-  command.arguments = {"moorblk",          "device",    "--path",
-                       device->facts.link, "--control", env_.host.control_path(key),
-                       "--force-remove"};
-  command.limit = kRemoveLimit;
-  auto removed = co_await env_.host.run(std::move(command));
-  if (!removed) log_warn("cannot clean up after a device", {{"device", key}, {"error", removed.error()}});
+  // A killed process leaves a mount, a loop device and a link. While one of them may be there the device is
+  // not forgotten: what an agent has forgotten counts as gone from its node.
+  Command removal = removal_of(*device);
+  CO_TRY_VOID(co_await env_.host.run(std::move(removal)));
   CO_TRY_VOID(co_await env_.host.forget(key));
   std::erase_if(devices_, [&](const auto& one) { return one->facts.key == key; });
   co_return Result<void>();

@@ -73,6 +73,7 @@ class EngineKeeper {
   Task<Result<void>> start_device();
   Task<Result<void>> remove_device(std::string key);
   Task<Result<void>> look_at_device(std::string key);
+  Command removal_of(const Device& device) const;
   Task<Result<void>> force_remove_device(std::string key);
   Task<Result<void>> forget_device(std::string key);
   Task<Result<void>> let_go();

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <tuple>
 
 #include "base/plant.h"
-#include "model/codec.h"
 
 namespace moor::attach {
 
@@ -42,8 +43,29 @@ Result<void> check_proof(const GrantHolder& holder, const ReleaseProof& proof) {
   return {};
 }
 
-Json spec_of(const GrantSpec& spec) {
-  return model::encode(spec);
+// Every field by its place: one that is added later does not compile until it is compared too.
+bool is_same(const ReleaseProof& left, const ReleaseProof& right) {
+  const auto fields = [](const ReleaseProof& proof) {
+    const auto& [type, holder, fenced_by_epoch, at, by, message] = proof;
+    return std::tie(type, holder, fenced_by_epoch, at, by, message);
+  };
+  return fields(left) == fields(right);
+}
+
+bool is_same(const GrantSpec& left, const GrantSpec& right) {
+  const auto fields = [](const GrantSpec& spec) {
+    const auto& [volume, epoch, active, standby, members, generation, export_id, unproven, snapshot, proofs,
+                 next_replica] = spec;
+    return std::tuple(std::tie(volume, epoch, active, standby, members, generation, export_id, unproven,
+                               snapshot, next_replica),
+                      std::cref(proofs));
+  };
+  const auto& [one, proofs] = fields(left);
+  const auto& [other, other_proofs] = fields(right);
+  return one == other &&
+         std::equal(proofs.get().begin(), proofs.get().end(), other_proofs.get().begin(),
+                    other_proofs.get().end(),
+                    [](const ReleaseProof& a, const ReleaseProof& b) { return is_same(a, b); });
 }
 
 // The fields that change hands with the engine.
@@ -58,13 +80,12 @@ void take_member_fields(GrantSpec& to, const GrantSpec& from) {
 bool differs_beyond_members(const GrantSpec& before, const GrantSpec& after) {
   GrantSpec rest = after;
   take_member_fields(rest, before);
-  return !(spec_of(rest) == spec_of(before));
+  return !is_same(rest, before);
 }
 
 bool differs_in_members(const GrantSpec& before, const GrantSpec& after) {
-  GrantSpec mixed = before;
-  take_member_fields(mixed, after);
-  return !(spec_of(mixed) == spec_of(before));
+  return before.members != after.members || before.generation != after.generation ||
+         before.export_id != after.export_id || before.snapshot != after.snapshot;
 }
 
 bool is_at(const std::optional<GrantHolder>& holder, const GrantCaller& caller) {
@@ -78,7 +99,7 @@ bool keeps_proofs(const GrantSpec& before, const GrantSpec& after) {
     if (kept < before.proofs.size() && after.proofs.size() < model::mooring::kMaxProofs) continue;
     bool equal = true;
     for (std::size_t i = 0; i < kept && equal; ++i)
-      equal = model::encode(before.proofs[before.proofs.size() - kept + i]) == model::encode(after.proofs[i]);
+      equal = is_same(before.proofs[before.proofs.size() - kept + i], after.proofs[i]);
     if (equal) return true;
   }
   return false;
@@ -120,7 +141,7 @@ model::Causes check_agent(const GrantSpec& before, const GrantSpec& after, const
     GrantSpec activated = before;
     activated.active = before.standby;
     activated.standby.reset();
-    if (spec_of(activated) == spec_of(after)) return {};
+    if (is_same(activated, after)) return {};
   }
   if (!before.active)
     return {model::forbidden("spec", "no engine is active: only the volume controller changes this grant")};
@@ -149,7 +170,7 @@ model::Causes check_person(const GrantSpec& before, const GrantSpec& after, cons
   const ReleaseProof& proof = after.proofs.back();
   if (proof.type != ProofType::override_by_operator || proof.by != caller.name) return refused;
   const auto released = release_active(before, proof);
-  if (!released || !(spec_of(*released) == spec_of(after))) return refused;
+  if (!released || !is_same(*released, after)) return refused;
   return {};
 }
 
@@ -230,7 +251,7 @@ std::optional<ReleaseProof> incarnation_proof(const GrantHolder& holder, std::in
 }
 
 model::Causes check_grant_change(const Grant& before, const Grant& after, const GrantCaller& caller) {
-  if (spec_of(before.spec) == spec_of(after.spec)) return {};
+  if (is_same(before.spec, after.spec)) return {};
   switch (caller.role) {
     case GrantRole::volume_controller: return check_controller(before.spec, after.spec);
     case GrantRole::agent: return check_agent(before.spec, after.spec, caller);

@@ -1,6 +1,9 @@
 #include "base/json.h"
 
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -66,12 +69,42 @@ void build_index(Node* node) {
   for (std::uint32_t i = 0; i < node->size; ++i) note_in_index(node, i);
 }
 
+// A short text as it lies in a value. Put together from whole words, without a call: nearly every look into
+// an object begins here.
+Access::Image image_of(std::string_view text) {
+  static_assert(std::endian::native == std::endian::little, "bytes of a text are the low bytes of its words");
+  const auto load = [&](std::size_t at, auto word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    return static_cast<std::uint64_t>(word);
+  };
+  const auto byte = [&](std::size_t at) {
+    return static_cast<std::uint64_t>(static_cast<unsigned char>(text[at])) << (8 * at);
+  };
+  const std::size_t size = text.size();
+  Access::Image image{};
+  if (size >= 8) image.words[0] = load(0, std::uint64_t{});
+  if (size >= 16) image.words[1] = load(8, std::uint64_t{});
+  // The last word overlaps the one before it, and what both hold is shifted out.
+  if (size > 16)
+    image.words[2] = load(size - 8, std::uint64_t{}) >> (8 * (24 - size));
+  else if (size > 8 && size < 16)
+    image.words[1] = load(size - 8, std::uint64_t{}) >> (8 * (16 - size));
+  else if (size >= 4 && size < 8)
+    image.words[0] = load(0, std::uint32_t{}) | load(size - 4, std::uint32_t{}) << (8 * (size - 4));
+  else if (size > 0 && size < 4)
+    image.words[0] = byte(0) | byte(size / 2) | byte(size - 1);
+  image.words[2] |= static_cast<std::uint64_t>(size) << (8 * (Access::kLength - 16)) |
+                    static_cast<std::uint64_t>(Tag::short_string) << (8 * (Access::kTag - 16));
+  return image;
+}
+
 Slot* look_up(Node* node, std::string_view key) {
   Slot* slots = members(node);
   if (node->index == nullptr && key.size() <= kShort) {
-    const Access::Image wanted = Access::image(Json(key));
-    for (std::uint32_t i = 0; i < node->size; ++i)
-      if (Access::image(slots[i].key) == wanted) return &slots[i];
+    const Access::Image wanted = image_of(key);
+    for (Slot* slot = slots; slot != slots + node->size; ++slot)
+      if (Access::load<std::uint64_t>(slot->key) == wanted.words[0] && Access::image(slot->key) == wanted)
+        return slot;
     return nullptr;
   }
   if (node->index == nullptr) {
@@ -198,10 +231,9 @@ void finish_object(Node* node) {
 
 void JsonAccess::set_text(Json& json, std::string_view text) {
   if (text.size() <= json::kShort) {
-    std::memset(json.storage_, 0, sizeof json.storage_);
-    if (!text.empty()) std::memcpy(json.storage_, text.data(), text.size());
-    json.storage_[kLength] = static_cast<std::byte>(text.size());
-    return set_tag(json, Tag::short_string);
+    const Image image = json::image_of(text);
+    std::memcpy(json.storage_, &image, sizeof json.storage_);
+    return;
   }
   Text* held = new (json::allocate(sizeof(Text) + text.size())) Text;
   held->size = json::checked(text.size());

@@ -39,6 +39,39 @@ TEST(Json, EscapesWhatMustBeEscapedAndNothingElse) {
   EXPECT_EQ(parsed(to_text(Json(std::string_view("a\0b", 3)))).as_string(), std::string_view("a\0b", 3));
 }
 
+// Short texts are compared by words that are put together from overlapping pieces: every length, and a
+// difference at every place of it.
+TEST(Json, KeysOfEveryLengthAreFoundAndTheirNeighboursAreNot) {
+  const auto key_of = [](std::size_t size) {
+    std::string key;
+    for (std::size_t i = 0; i < size; ++i) key.push_back(static_cast<char>(0x80 + 11 * i + size));
+    return key;
+  };
+  constexpr std::size_t kLongest = 30;
+  for (const std::size_t others : {std::size_t{0}, std::size_t{40}}) {  // scanned, and by hash
+    Json object = Json::object();
+    for (std::size_t i = 0; i < others; ++i) object.set(fmt::format("other-{}", i), 0);
+    for (std::size_t size = 0; size <= kLongest; ++size) {
+      Json one = Json::object({{"first", 1}});
+      object.set(key_of(size), static_cast<int>(size));
+      one.set(key_of(size), static_cast<int>(size));
+      EXPECT_EQ(Json(key_of(size)).as_string(), key_of(size));
+      EXPECT_EQ(Json(key_of(size)), Json(key_of(size)));
+      for (std::size_t at = 0; at < size; ++at) {
+        std::string neighbour = key_of(size);
+        neighbour[at] = static_cast<char>(neighbour[at] ^ 1);
+        EXPECT_FALSE(one.contains(neighbour)) << size << " at " << at;
+        EXPECT_FALSE(Json(neighbour) == Json(key_of(size))) << size << " at " << at;
+      }
+      EXPECT_FALSE(one.contains(key_of(size) + std::string(1, '\0')));
+      EXPECT_TRUE(size == 0 || !one.contains(key_of(size).substr(1)));
+      EXPECT_EQ(one.get_int64(key_of(size)), static_cast<std::int64_t>(size));
+    }
+    for (std::size_t size = 0; size <= kLongest; ++size)
+      EXPECT_EQ(object.get_int64(key_of(size)), static_cast<std::int64_t>(size));
+  }
+}
+
 TEST(Json, ReadsAndChangesNestedMembers) {
   Json json = parsed(R"({"metadata":{"name":"v1"},"spec":{"size":10,"on":true}})");
   EXPECT_EQ(json.find_path({"metadata", "name"})->as_string(), "v1");

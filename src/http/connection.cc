@@ -68,6 +68,7 @@ Task<bool> Connection::shake_hands() {
     co_return false;
   }
   peer_.tls = true;
+  if (transport_->tls()->is_resumed()) ++server_.stats.handshakes_resumed;
   peer_.certificate = transport_->tls()->peer_certificate();
   enter(Phase::idle, server_.options.limits.head_timeout);
   co_return true;

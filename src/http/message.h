@@ -63,8 +63,10 @@ bool is_header_value(std::string_view value);
 struct ClientCertificate {
   std::string common_name;
   std::vector<std::string> organizations;
-  bool verified = false;  // false only when the listener was told to let such certificates through
-  std::string problem;    // why it is not verified
+  // false only when the listener was told to let such certificates through, or when it ended after its owner
+  // was given the ticket that he comes back with
+  bool verified = false;
+  std::string problem;  // why it is not verified
 };
 
 struct Peer {

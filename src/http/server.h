@@ -92,6 +92,7 @@ struct ServerStats {
   std::uint64_t timed_out = 0;  // connections cut by a time-out of theirs
   std::uint64_t went_away = 0;  // clients that left before their answer
   std::uint64_t handshakes_failed = 0;
+  std::uint64_t handshakes_resumed = 0;  // by a ticket: without signatures
 };
 
 class Server {

@@ -153,6 +153,7 @@ std::vector<std::string> subject_entries(X509* certificate, int nid) {
 }  // namespace
 
 TlsContext::~TlsContext() {
+  SSL_SESSION_free(ticket_);
   SSL_CTX_free(context_);
 }
 
@@ -190,7 +191,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::client(const TlsClientOpti
   SSL_CTX_set_verify(context.get(), options.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
   SSL_CTX_set_alpn_protos(context.get(), kOurs, sizeof(kOurs) - 1);
-  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  // Tickets of TLS 1.3 come after the handshake, one by one; they are kept by us, not by OpenSSL.
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(context.get(), TlsSession::on_ticket);
   auto made = std::shared_ptr<TlsContext>(new TlsContext(context.release()));
   made->verify_ = options.verify;
   made->server_name_ = options.server_name;
@@ -231,7 +234,29 @@ Result<std::unique_ptr<TlsSession>> TlsSession::connect(std::shared_ptr<const Tl
   } else if (SSL_set1_host(ssl, name.c_str()) != 1 || SSL_set_tlsext_host_name(ssl, name.c_str()) != 1) {
     return openssl_error(Errc::invalid, "set the expected host name");
   }
+  session->host_ = name;
+  SSL_set_app_data(ssl, session.get());
+  // A ticket that is too old, or that the server no longer knows, gives a whole handshake. The one host that
+  // it is shown to is the one that was verified when it was given.
+  if (context->ticket_ != nullptr && context->ticket_host_ == name &&
+      SSL_SESSION_is_resumable(context->ticket_) == 1 && SSL_set_session(ssl, context->ticket_) != 1)
+    ERR_clear_error();
   return session;
+}
+
+// A copy, because OpenSSL spoils the session of a connection that is closed without a farewell. Returning 0
+// leaves the original where it is.
+int TlsSession::on_ticket(SSL* ssl, SSL_SESSION* ticket) {
+  const auto* session = static_cast<const TlsSession*>(SSL_get_app_data(ssl));
+  SSL_SESSION* copy = session == nullptr ? nullptr : SSL_SESSION_dup(ticket);
+  if (copy != nullptr) session->context_->keep_ticket(session->host_, copy);
+  return 0;
+}
+
+void TlsContext::keep_ticket(const std::string& host, SSL_SESSION* ticket) const {
+  SSL_SESSION_free(ticket_);
+  ticket_ = ticket;
+  ticket_host_ = host;
 }
 
 TlsSession::~TlsSession() {
@@ -304,6 +329,10 @@ bool TlsSession::has_pending() const {
   return !broken_ && SSL_pending(ssl_) > 0;
 }
 
+bool TlsSession::is_resumed() const {
+  return SSL_session_reused(ssl_) == 1;
+}
+
 std::optional<ClientCertificate> TlsSession::peer_certificate() const {
   const X509Ptr certificate(SSL_get1_peer_certificate(ssl_));
   if (!certificate) return std::nullopt;
@@ -312,7 +341,10 @@ std::optional<ClientCertificate> TlsSession::peer_certificate() const {
   // Two CNs would leave open which one is the user.
   if (names.size() == 1) out.common_name = std::move(names.front());
   out.organizations = subject_entries(certificate.get(), NID_organizationName);
-  const long verify = SSL_get_verify_result(ssl_);
+  long verify = SSL_get_verify_result(ssl_);
+  // A ticket remembers what was found when it was given; a certificate may have ended since.
+  if (verify == X509_V_OK && is_resumed() && X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0)
+    verify = X509_V_ERR_CERT_HAS_EXPIRED;
   out.verified = verify == X509_V_OK && !out.common_name.empty();
   if (!out.verified)
     out.problem =

@@ -13,6 +13,7 @@
 
 struct ssl_st;
 struct ssl_ctx_st;
+struct ssl_session_st;
 
 namespace moor::http {
 
@@ -49,9 +50,14 @@ class TlsContext {
  private:
   friend class TlsSession;
   explicit TlsContext(ssl_ctx_st* context) : context_(context) {}
+  // The last ticket that a server gave a client of this context, and to which server it belongs. With it the
+  // next connection costs neither side a signature. Written by sessions, which are on one thread.
+  void keep_ticket(const std::string& host, ssl_session_st* ticket) const;
   ssl_ctx_st* context_;
   bool verify_ = true;
   std::string server_name_;
+  mutable std::string ticket_host_;
+  mutable ssl_session_st* ticket_ = nullptr;
 };
 
 // One end of one connection, on a socket that does not block. Calls never wait: want_read and want_write say
@@ -76,18 +82,22 @@ class TlsSession {
   Outcome write(const char* data, std::size_t size);
   void send_close();         // close_notify, without waiting for the other's
   bool has_pending() const;  // bytes that read() gives without the socket
+  bool is_resumed() const;   // after the handshake: by a ticket, without certificates
   std::optional<ClientCertificate> peer_certificate() const;
   // After `failed`. unauthorized: one side does not accept the other's certificate.
   Error error() const;
 
  private:
+  friend class TlsContext;
   TlsSession(std::shared_ptr<const TlsContext> context, ssl_st* ssl)
       : context_(std::move(context)), ssl_(ssl) {}
   Outcome outcome_of(int result, std::size_t bytes);
   void note_failure();
+  static int on_ticket(ssl_st* ssl, ssl_session_st* ticket);
 
   std::shared_ptr<const TlsContext> context_;
   ssl_st* ssl_;
+  std::string host_;     // of a client: whom it expects
   bool broken_ = false;  // OpenSSL forbids further use after a fatal error
   bool identity_problem_ = false;
   std::string problem_;

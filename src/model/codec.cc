@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace moor::model {
@@ -15,6 +17,41 @@ const Json* extra_of(const StructSchema& schema, const void* value) {
 const void* member_of(const FieldSchema& field, const void* value) {
   return static_cast<const std::byte*>(value) + field.offset;
 }
+
+// Where the fields of a struct lie in an object. Most objects have their members in the order of the fields
+// and leave most of them out, so one walk over both finds what a look for each field would.
+class Placed {
+ public:
+  Placed(const StructSchema& schema, const Json& json) : schema_(schema), json_(json) {
+    const std::size_t fields = schema.fields.size();
+    walked_ = fields <= kMost && json.size() <= 2 * fields;
+    if (!walked_) return;
+    std::fill_n(found_.begin(), fields, nullptr);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      const std::string_view key = json.key_at(i);
+      for (std::size_t tried = 0; tried < fields; ++tried) {
+        const std::size_t at = next;
+        next = at + 1 == fields ? 0 : at + 1;
+        if (schema.fields[at].name != key) continue;
+        found_[at] = &json.value_at(i);
+        break;
+      }
+    }
+  }
+  // While the object stays as it is.
+  const Json* at(std::size_t field) const {
+    return walked_ ? found_[field] : json_.find(schema_.fields[field].name);
+  }
+  bool has(std::size_t field) const { return at(field) != nullptr; }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  const StructSchema& schema_;
+  const Json& json_;
+  bool walked_ = false;
+  std::array<const Json*, kMost> found_;
+};
 
 // Writes only what differs: what is not written to stays shared with what it was copied from.
 void put(Json& json, std::string_view key, Json value) {
@@ -61,7 +98,7 @@ void encode_field(const FieldSchema& field, const void* member, bool fresh, Json
   }
   Json next = before == nullptr ? Json() : *before;
   field.codec->encode(member, next);
-  put(json, field.name, std::move(next));
+  if (before == nullptr || !(*before == next)) json.set(field.name, std::move(next));
 }
 
 bool type_meta_fits(const StructSchema& schema, const Json& json, DecodeFailure& failure) {
@@ -112,9 +149,10 @@ bool decode_struct(const StructSchema& schema, void* value, const Json& json, De
     return false;
   }
   if (!schema.kind.empty() && !type_meta_fits(schema, json, failure)) return false;
-  for (const FieldSchema& field : schema.fields) {
-    if (field.codec == nullptr) continue;
-    const Json* found = json.find(field.name);
+  const Placed placed(schema, json);
+  for (std::size_t i = 0; i < schema.fields.size(); ++i) {
+    const FieldSchema& field = schema.fields[i];
+    const Json* found = field.codec == nullptr ? nullptr : placed.at(i);
     if (found == nullptr) continue;
     if (!field.codec->decode(static_cast<std::byte*>(value) + field.offset, *found, failure)) {
       failure.inside_field(field.name);
@@ -145,8 +183,16 @@ void encode_struct(const StructSchema& schema, const void* value, Json& json) {
     put(json, "apiVersion", schema.api_version);
     put(json, "kind", schema.kind);
   }
-  for (const FieldSchema& field : schema.fields)
-    if (field.codec != nullptr) encode_field(field, member_of(field, value), fresh, json);
+  const Placed placed(schema, json);  // writing one field moves the others, but makes none come or go
+  for (std::size_t i = 0; i < schema.fields.size(); ++i) {
+    const FieldSchema& field = schema.fields[i];
+    if (field.codec == nullptr) continue;
+    const void* member = member_of(field, value);
+    // Most fields of most objects: nothing there, and nothing to say.
+    const bool silent = !fresh || field.omit_empty || field.codec->absent_when_zero;
+    if (silent && !placed.has(i) && field.codec->is_zero(member)) continue;
+    encode_field(field, member, fresh, json);
+  }
   if (const Json* extra = extra_of(schema, value)) encode_extra(schema, *extra, json);
 }
 

@@ -151,6 +151,8 @@ void append_stored_text(std::string& out, const store::CachedObject& cached, sto
   const std::string_view text = *cached.entry.value;
   char digits[24];
   const auto end = std::to_chars(digits, digits + sizeof digits, revision);
+  // A list asks for the room of all its items before; one item grows here once instead of four times.
+  if (out.empty()) out.reserve(text.size() + kVersionField.size() + sizeof digits + 2);
   out.append(text.substr(0, cached.mark));
   out.append(kVersionField);
   out.append(digits, end.ptr);

@@ -64,6 +64,12 @@ class Mortal {
     const std::string oldest = images_.begin()->first;
     images_.erase(oldest);
     ASSERT_EQ(run(cluster_.control() + "snapshot remove " + oldest).code, 0);
+    // Most purges are cut short; without one that gets to its end, what they leave fills the disk.
+    if (snapshots_taken_ % 8 == 0) {
+      const Output purged = run(cluster_.control() + "snapshot purge", 120);
+      ASSERT_EQ(purged.code, 0) << purged.text;
+      return;
+    }
     purge_ = std::make_unique<Server>(
         std::vector<std::string>{"sh", "-c", cluster_.control() + "snapshot purge >&2; echo ready"}, false);
   }

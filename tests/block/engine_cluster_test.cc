@@ -362,4 +362,33 @@ TEST_F(EngineCluster, SnapshotsRevertAndPurgeOnAllReplicas) {
   expect_equal_replicas({0, 1, 2}, 2);
 }
 
+TEST_F(EngineCluster, APurgeLeavesOnlyWhatBranchesHangOnAndSaysSo) {
+  auto server = engine(1, {0, 1, 2});
+  ASSERT_FALSE(server->ready().empty());
+  const auto ctl = [this](const std::string& words) {
+    const Output output = run(control() + words);
+    EXPECT_EQ(output.code, 0) << words << ": " << output.text;
+    return output.text;
+  };
+  for (const char* words : {"create base", "create trunk", "create twig", "revert trunk", "create branch",
+                            "remove base", "remove trunk"})
+    ctl(std::string("snapshot ") + words);
+  const std::string first = ctl("snapshot purge");
+  EXPECT_NE(first.find("trunk has 2 children"), std::string::npos) << first;
+  std::string left = ctl("snapshot list");
+  EXPECT_EQ(left.find("base"), std::string::npos)
+      << "it stands before one that cannot go, and went: " << left;
+  EXPECT_NE(left.find("trunk"), std::string::npos) << left;
+  ctl("snapshot remove twig");
+  const std::string second = ctl("snapshot purge");
+  EXPECT_EQ(second.find("kept"), std::string::npos) << second;
+  left = ctl("snapshot list");
+  EXPECT_EQ(left.find("trunk"), std::string::npos) << left;
+  EXPECT_EQ(left.find("twig"), std::string::npos) << left;
+  EXPECT_NE(left.find("branch"), std::string::npos) << left;
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  expect_equal_replicas({0, 1, 2}, 2);
+}
+
 }  // namespace moor::block::e2e

@@ -83,9 +83,11 @@ class Integrity : public ::testing::Test {
     ASSERT_TRUE(target.allows(found)) << "snapshot " << target.name << " is not what it was";
     target.image = model_.now = found;
     target.or_.clear();
-    // Later ones now lie on a branch; nothing here looks at them again.
-    snapshots_.resize(static_cast<std::size_t>(&target - snapshots_.data()) + 1);
-    reverted_ = true;
+    // Later ones now lie on a branch; nothing here looks at them again, and the next purge takes them away.
+    const auto first = snapshots_.begin() + (&target - snapshots_.data()) + 1;
+    for (auto later = first; later != snapshots_.end(); ++later)
+      ASSERT_EQ(ctl("snapshot remove " + later->name).code, 0);
+    snapshots_.erase(first, snapshots_.end());
     ++reverts_;
   }
   void purge() {
@@ -95,8 +97,6 @@ class Integrity : public ::testing::Test {
     ASSERT_EQ(ctl("snapshot remove " + name).code, 0);
     snapshots_.erase(snapshots_.begin() + static_cast<std::ptrdiff_t>(at));
     const Output output = under_load("snapshot purge");
-    // A layer that a branch hangs on too cannot be merged into one of its children.
-    if (output.code != 0 && reverted_ && output.text.find("child") != std::string::npos) return;
     ASSERT_EQ(output.code, 0) << output.text;
     ++purges_;
   }
@@ -140,7 +140,6 @@ class Integrity : public ::testing::Test {
   std::uint64_t last_snapshot_ = 0;
   std::uint64_t reverts_ = 0;
   std::uint64_t purges_ = 0;
-  bool reverted_ = false;
 };
 
 }  // namespace

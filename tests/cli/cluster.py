@@ -186,10 +186,13 @@ def wait_until(condition, what):
 def run_tests(module):
     """Every function named test_… in turn; the name is the sentence."""
     only = sys.argv[1:]
+    passed = 0
     for name, function in list(vars(module).items()):
         if name.startswith("test_") and (not only or name in only):
             print(name[5:].replace("_", " "), flush=True)
             function()
+            passed += 1
+    print(f"{passed} passed, 0 failed", flush=True)
 
 
 def skip(reason):

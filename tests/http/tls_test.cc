@@ -114,6 +114,70 @@ TEST(Tls, ClientRefusesTheWrongServer) {
   EXPECT_TRUE(expired.ask(std::nullopt).is(Errc::unauthorized));
 }
 
+TEST(Tls, AClientComesBackByATicketAndIsStillWhoItWas) {
+  const auto& authorities = Authorities::get();
+  Tls tls(server_context());
+  Tls other(server_context());
+  const auto options_for = [&](const Tls& whom) {
+    ClientOptions options{whom.server.url(), {}, {}};
+    options.max_idle_connections = 0;
+    const Identity identity = client_identity(authorities.ours);
+    options.tls.ca_pem = authorities.ours.certificate_pem;
+    options.tls.certificate_pem = identity.certificate_pem;
+    options.tls.key_pem = identity.key_pem;
+    return options;
+  };
+  TestClient client(options_for(tls));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(client.send(Request::to(Method::get, "/info"))->body,
+              "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n");
+  EXPECT_EQ(tls.server.stats().accepted, 4U);
+  EXPECT_EQ(tls.server.stats().handshakes_resumed, 3U);
+  // Another client has no ticket, and none is good for another server.
+  EXPECT_TRUE(TestClient(options_for(tls)).send(Request::to(Method::get, "/info")).ok());
+  EXPECT_TRUE(TestClient(options_for(other)).send(Request::to(Method::get, "/info")).ok());
+  EXPECT_EQ(tls.server.stats().handshakes_resumed, 3U);
+  EXPECT_EQ(other.server.stats().handshakes_resumed, 0U);
+}
+
+TEST(Tls, ATicketDoesNotOutliveItsCertificate) {
+  const auto& authorities = Authorities::get();
+  Tls tls(server_context(ClientCertificates::flagged));
+  const WallTime now = RealClock().wall();
+  const Identity brief = client_identity(
+      authorities.ours, {{now.since_epoch - hours(1)}, {now.since_epoch + std::chrono::seconds(2)}});
+  ClientOptions options{tls.server.url(), {}, {}};
+  options.max_idle_connections = 0;
+  options.tls.ca_pem = authorities.ours.certificate_pem;
+  options.tls.certificate_pem = brief.certificate_pem;
+  options.tls.key_pem = brief.key_pem;
+  TestClient client(options);
+  const auto answer = [&] { return client.send(Request::to(Method::get, "/info"))->body; };
+  const std::string known = "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n";
+  ASSERT_EQ(answer(), known);
+  std::string last = known;
+  const auto until = now.since_epoch + std::chrono::seconds(30);
+  while (last == known && RealClock().wall().since_epoch < until) last = answer();
+  EXPECT_EQ(last, "tls=true\ncn=node-1 verified=false\no=system:nodes\no=b\n");
+  EXPECT_EQ(tls.server.stats().handshakes_resumed + 1, tls.server.stats().accepted)
+      << "all but the first came by ticket";
+}
+
+// A server that has forgotten its keys, as after a restart: the ticket is worth nothing, and nothing is lost.
+TEST(Tls, AnUnknownTicketGivesAWholeHandshake) {
+  const auto& authorities = Authorities::get();
+  auto first = std::make_unique<Tls>(server_context());
+  ClientOptions options{first->server.url(), {}, {}};
+  options.tls.ca_pem = authorities.ours.certificate_pem;
+  TestClient client(options);
+  EXPECT_EQ(client.send(Request::to(Method::get, "/info"))->body, "tls=true\n");
+  const std::string address = "127.0.0.1:" + std::to_string(first->server.port());
+  first.reset();
+  TestServer second({}, {{address, server_context()}});
+  EXPECT_EQ(client.send(Request::to(Method::get, "/info"))->body, "tls=true\n");
+  EXPECT_EQ(second.stats().handshakes_resumed, 0U);
+}
+
 TEST(Tls, CarriesLargeBodiesAndStreamsBothWays) {
   Tls tls(server_context());
   ClientOptions options{tls.server.url(), {}, {}};

@@ -95,8 +95,6 @@ Choice forget_dead_devices(const EngineFacts& facts, TimePoint now) {
   return {};
 }
 
-constexpr Duration kAskPause = std::chrono::milliseconds(100);
-
 // What the Grant and the move ask of a running engine; nothing: it is as they want it.
 std::optional<Choice> follow_move(const Engine& object, Granted granted, const Self& self,
                                   const EngineFacts& facts, TimePoint now) {
@@ -120,8 +118,9 @@ std::optional<Choice> follow_move(const Engine& object, Granted granted, const S
         (facts.activation_wanted || object.spec.activate_requested))
       return step_or_wait(EngineStep::activate, facts, now);
     if (facts.report && !facts.report->ready) {
-      if (now >= facts.retry_at) return Choice{EngineStep::ask, "", TimePoint::never()};
-      return Choice{EngineStep::nothing, "", std::min(facts.retry_at, now + kAskPause)};
+      const TimePoint ask_at = std::max(facts.ask_at, facts.retry_at);
+      if (now >= ask_at) return Choice{EngineStep::ask, "", TimePoint::never()};
+      return Choice{EngineStep::nothing, "", std::min(ask_at, now + kAskPause)};
     }
     return std::nullopt;
   }

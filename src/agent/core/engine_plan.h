@@ -45,7 +45,11 @@ struct EngineFacts {
   std::string device_problem;        // why there is no device
   TimePoint retry_at;
   TimePoint device_retry_at;
+  TimePoint ask_at;  // only for asking: a standby that was asked a moment ago may be wanted now
 };
+
+// Between two questions to a standby whether it reaches its source.
+constexpr Duration kAskPause = std::chrono::milliseconds(100);
 
 enum class EngineStep {
   nothing,

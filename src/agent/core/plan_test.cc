@@ -436,6 +436,20 @@ TEST(MovePlan, AStandbyAsksForTheGrantOnlyWhenTheMoveIsReadyForItsEpoch) {
   EXPECT_EQ(step(), EngineStep::activate);
 }
 
+TEST(MovePlan, AWriterDoesNotWaitBecauseTheStandbyWasAskedAMomentAgo) {
+  Engine object = standby_engine();
+  object.spec.ready_epoch = 4;
+  const Grant four = moving_grant();
+  EngineFacts asked = with(standing_by(4, false), {device("d1", "serving")});
+  asked.ask_at = kNow.now + kAskPause;
+  const auto waits = plan_engine(&object, &four, kSelf, asked, kNow);
+  EXPECT_EQ(waits.step, EngineStep::nothing);
+  EXPECT_EQ(waits.again, asked.ask_at);
+  asked.report->ready = true;
+  asked.activation_wanted = true;
+  EXPECT_EQ(plan_engine(&object, &four, kSelf, asked, kNow).step, EngineStep::activate);
+}
+
 TEST(MovePlan, AStandbyThatTheGrantNamesActiveIsToldWhoeverMadeTheSwap) {
   const Engine object = standby_engine();
   Grant swapped = moving_grant();

@@ -327,23 +327,32 @@ void Control::move(std::string_view op, const Json& arguments, Answer answer) {
                  std::move(answer));
 }
 
-// Without a name: every snapshot that is marked removed, one after the other.
-void Control::purge_next(Answer answer) {
+// Without a name: every snapshot that is marked removed, one after the other. One that branches hang on
+// cannot go yet and keeps none of the others: what it waits for may be the next to go, so each success tries
+// it again.
+void Control::purge_next(Answer answer, std::map<std::string, std::string> kept) {
   for (const Layer& layer : engine_.status().chain) {
-    if (!layer.removed) continue;
+    if (!layer.removed || kept.contains(layer.snapshot)) continue;
     driver_.publish("purge", Json::object({{"name", layer.snapshot}}));
-    return command(SnapshotPurge{layer.snapshot}, [this, answer](const CommandDone& done) {
-      if (done.error != 0) return answer(error_of(done));
-      purge_next(answer);
-    });
+    return command(SnapshotPurge{layer.snapshot},
+                   [this, answer, kept, name = layer.snapshot](const CommandDone& done) mutable {
+                     if (done.error != 0 && done.error != EINVAL) return answer(error_of(done));
+                     if (done.error == 0)
+                       kept.clear();
+                     else
+                       kept.emplace(std::move(name), done.message);
+                     purge_next(answer, std::move(kept));
+                   });
   }
-  answer(Json::object());
+  Json why = Json::object();
+  for (auto& [name, reason] : kept) why.set(name, std::move(reason));
+  answer(kept.empty() ? Json::object() : Json::object({{"kept", std::move(why)}}));
 }
 
 void Control::snapshot(std::string_view op, const Json& arguments, Answer answer) {
   const auto name = text(arguments, "name");
   if (op == "snapshot.list") return answer(chain_json(engine_.status().chain));
-  if (op == "snapshot.purge" && !name) return purge_next(std::move(answer));
+  if (op == "snapshot.purge" && !name) return purge_next(std::move(answer), {});
   if (!name) return answer(make_error(Errc::invalid, "\"name\" is missing"));
   if (op == "snapshot.purge") return answer_command(SnapshotPurge{*name}, std::move(answer));
   if (op == "snapshot.remove") return answer_command(SnapshotMarkRemoved{*name}, std::move(answer));

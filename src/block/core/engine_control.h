@@ -60,7 +60,8 @@ class Control {
   void confirm(const Json& arguments, const Answer& answer);
   void move(std::string_view op, const Json& arguments, Answer answer);
   Result<std::optional<GrantView>> grant_of(const Json& arguments);
-  void purge_next(Answer answer);
+  // `kept`: what cannot go now, by name, with the reason.
+  void purge_next(Answer answer, std::map<std::string, std::string> kept);
   Json proposal_json(const Propose& proposal) const;
 
   const Config& config_;

@@ -2,6 +2,7 @@
 // the end it gives zeros and remembers that it failed, so a decoder checks once, at its end.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -43,6 +44,21 @@ inline std::string_view as_text(Bytes bytes) {
 }
 inline Bytes as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
+}
+
+// Gives `need` contiguous bytes of a stream: straight from `bytes` when they are all there, else collected in
+// `head` over as many calls as they come in.
+inline bool take(std::vector<std::byte>& head, Bytes& bytes, std::size_t need, Bytes& whole) {
+  if (head.empty() && bytes.size() >= need) {
+    whole = bytes.first(need);
+    bytes = bytes.subspan(need);
+    return true;
+  }
+  const auto part = std::min(need - head.size(), bytes.size());
+  head.insert(head.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
+  bytes = bytes.subspan(part);
+  whole = head;
+  return head.size() == need;
 }
 
 class ByteReader {

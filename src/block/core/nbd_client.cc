@@ -28,19 +28,6 @@ Client::Client(BufferPool& pool, ClientOptions options)
               options_.export_name.size());
 }
 
-bool Client::take(Bytes& bytes, std::size_t need, Bytes& whole) {
-  if (head_.empty() && bytes.size() >= need) {
-    whole = bytes.first(need);
-    bytes = bytes.subspan(need);
-    return true;
-  }
-  const auto part = std::min(need - head_.size(), bytes.size());
-  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
-  bytes = bytes.subspan(part);
-  whole = head_;
-  return head_.size() == need;
-}
-
 void Client::fail(std::string why) {
   if (phase_ == Phase::ended) return;
   phase_ = Phase::ended;
@@ -69,7 +56,7 @@ std::size_t Client::feed(Bytes bytes) {
       continue;
     }
     Bytes whole;
-    if (take(bytes, needed(), whole)) step(whole);
+    if (take(head_, bytes, needed(), whole)) step(whole);
   }
   return given - bytes.size();
 }

@@ -129,7 +129,6 @@ class Client {
     std::vector<std::byte> body;
   };
 
-  bool take(Bytes& bytes, std::size_t need, Bytes& whole);
   void step(Bytes whole);
   void fail(std::string why);
   std::size_t needed() const;

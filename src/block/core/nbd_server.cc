@@ -29,20 +29,6 @@ void Server::send_greeting() {
   store_big_endian(at, static_cast<std::uint16_t>(kFixedNewstyle | kNoZeroes));
 }
 
-// Gives `need` contiguous bytes: straight from the input when they are all there, else collected in head_.
-bool Server::take(Bytes& bytes, std::size_t need, Bytes& whole) {
-  if (head_.empty() && bytes.size() >= need) {
-    whole = bytes.first(need);
-    bytes = bytes.subspan(need);
-    return true;
-  }
-  const auto part = std::min(need - head_.size(), bytes.size());
-  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
-  bytes = bytes.subspan(part);
-  whole = head_;
-  return head_.size() == need;
-}
-
 void Server::fail(std::string why) {
   if (phase_ == Phase::ended) return;
   phase_ = Phase::ended;
@@ -66,16 +52,16 @@ std::size_t Server::feed(Bytes bytes) {
     Bytes whole;
     switch (phase_) {
       case Phase::client_flags:
-        if (take(bytes, 4, whole)) step_header(whole);
+        if (take(head_, bytes, 4, whole)) step_header(whole);
         break;
       case Phase::option_header:
-        if (take(bytes, kOptionHeaderBytes, whole)) step_header(whole);
+        if (take(head_, bytes, kOptionHeaderBytes, whole)) step_header(whole);
         break;
       case Phase::option_body:
-        if (take(bytes, option_bytes_, whole)) step_header(whole);
+        if (take(head_, bytes, option_bytes_, whole)) step_header(whole);
         break;
       case Phase::request_header:
-        if (take(bytes, kRequestHeaderBytes, whole)) step_header(whole);
+        if (take(head_, bytes, kRequestHeaderBytes, whole)) step_header(whole);
         break;
       case Phase::payload: feed_payload(bytes); break;
       case Phase::skip: feed_skip(bytes); break;

@@ -171,7 +171,6 @@ class Server {
   };
 
   void send_greeting();
-  bool take(Bytes& bytes, std::size_t need, Bytes& whole);
   void fail(std::string why);
   void step_header(Bytes whole);
 

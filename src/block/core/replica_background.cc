@@ -56,6 +56,7 @@ Task<void> ReplicaStore::background() {
       if (!done.ok()) purge_progress_.error = done.error().message;
       continue;
     }
+    if (stopping_) break;  // said while the dead were buried: nobody rings twice
     background_idle_ = true;
     co_await background_signal_.wait();
     background_idle_ = false;

@@ -360,6 +360,25 @@ TEST(ReplicaStore, AfterARevertNewerSnapshotsStayOnABranch) {
   EXPECT_EQ(world.read(peer, 0, 4096), pattern(4096, 1));
 }
 
+TEST(ReplicaStore, AStopEndsWhateverStepOfAPurgeItMeets) {
+  for (std::size_t steps = 0; steps < 80; ++steps) {
+    const auto disk = make_disk(steps);
+    SimReplica world(*disk);
+    ASSERT_TRUE(world.start().ok());
+    const PeerId peer = world.connect(1);
+    ASSERT_EQ(world.write(peer, 0, pattern(4096, 1)), 0u);
+    ASSERT_EQ(world.snapshot(peer, PeerOp::snapshot_create, "s1").error, 0u);
+    ASSERT_EQ(world.write(peer, 0, pattern(4096, 2)), 0u);
+    world.pump();
+    ASSERT_EQ(world.snapshot(peer, PeerOp::snapshot_mark_removed, "s1").error, 0u);
+    ASSERT_EQ(world.snapshot(peer, PeerOp::snapshot_purge, "s1").error, 0u);
+    world.pump_steps(steps);
+    ASSERT_TRUE(world.stop().ok()) << "told to stop after " << steps << " steps";
+    ASSERT_TRUE(world.start().ok());
+    EXPECT_EQ(world.read(world.connect(2), 0, 4096), pattern(4096, 2));
+  }
+}
+
 TEST(ReplicaStore, ExpandKeepsDataAndSurvivesCrashes) {
   for (std::uint64_t point = 0; point < 16; ++point) {
     const auto disk = make_disk(point);
