@@ -21,7 +21,6 @@ std::unique_ptr<Checker> invariant_s06_no_member_is_dropped_silently();
 std::unique_ptr<Checker> invariant_s11_one_engine_per_node();
 std::unique_ptr<Checker> invariant_s44_one_full_disk_stops_nobody();
 std::unique_ptr<Checker> liveness_members_are_equal_at_rest();
-std::unique_ptr<Checker> invariant_s22_members_are_equal_after_a_handover();
 
 // attach_checks.cc
 std::unique_ptr<Checker> invariant_s07_one_owner();

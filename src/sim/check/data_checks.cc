@@ -237,50 +237,8 @@ class MembersAreEqualAtRest final : public Checker {
   }
 };
 
-// A destination takes its source's word for what is not settled and copies only that. When it begins to
-// serve, nothing is under way yet, and all that it counts on must be equal.
-class MembersAreEqualAfterAHandover final : public Checker {
- public:
-  MembersAreEqualAfterAHandover() : Checker("DATA") {}
-  void at_step(const Reality& reality, const Step& step) override {
-    if (!step.processes) return;
-    for (const std::string& volume : step.volumes)
-      for (const EngineSight& engine : reality.engines_of(volume)) {
-        const std::pair process{engine.node, engine.pid};
-        if (engine.standby) standbys_.insert(process);
-        if (engine.serving && !engine.standby && standbys_.erase(process) != 0) compare(reality, engine);
-      }
-  }
-
- private:
-  void compare(const Reality& reality, const EngineSight& engine) const {
-    const auto replicas = reality.replicas_of(engine.volume);
-    std::optional<std::vector<std::byte>> first;
-    for (const auto& member : engine.core->status().members) {
-      const ReplicaSight* replica = find_replica(replicas, member.config.name);
-      if (member.mode != block::MemberMode::rw || !member.connected || replica == nullptr) continue;
-      auto bytes = reality.bytes_of(*replica);
-      if (!bytes) continue;
-      if (!first) {
-        first = std::move(bytes);
-      } else if (!are_equal(*first, *bytes)) {
-        const auto at = std::mismatch(first->begin(), first->end(), bytes->begin(), bytes->end());
-        return violated(fmt::format(
-            "volume {}: epoch {} begins to serve on node {} after a move, and member {} differs from another "
-            "at "
-            "byte {}: what was under way at the source was not made equal",
-            engine.volume, engine.epoch, engine.node, member.config.name, at.first - first->begin()));
-      }
-    }
-  }
-  std::set<std::pair<std::string, int>> standbys_;  // node, pid
-};
-
 }  // namespace
 
-std::unique_ptr<Checker> invariant_s22_members_are_equal_after_a_handover() {
-  return std::make_unique<MembersAreEqualAfterAHandover>();
-}
 std::unique_ptr<Checker> invariant_s04_replica_obeys_its_floor() {
   return std::make_unique<ReplicaObeysItsFloor>();
 }
