@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/plant.h"
 #include "registry/prepare.h"
 
 namespace moor::agent {
@@ -44,7 +45,7 @@ void NodeKeeper::set_object(std::shared_ptr<const Json> object) {
 Task<Result<void>> NodeKeeper::introduce(CancelToken token) {
   Duration pause = 200ms;
   while (true) {
-    auto done = co_await try_to_introduce();
+    auto done = co_await try_to_introduce(token);
     if (done) co_return done;
     CO_TRY_VOID(token.check());
     log_warn("cannot introduce the node yet", {{"node", env_.options.node.name}, {"error", done.error()}});
@@ -53,10 +54,10 @@ Task<Result<void>> NodeKeeper::introduce(CancelToken token) {
   }
 }
 
-Task<Result<void>> NodeKeeper::try_to_introduce() {
+Task<Result<void>> NodeKeeper::try_to_introduce(CancelToken token) {
   CO_TRY(Json json, co_await get_or_create_node());
   CO_TRY(const Node node, model::decode<Node>(json));
-  CO_TRY_VOID(co_await settle_life(node));
+  CO_TRY_VOID(co_await settle_life(node, token));
   CO_TRY_VOID(co_await look_at_disks(node));
   CO_TRY_VOID(co_await tell(std::move(json)));
   CO_TRY_VOID(co_await tell_core_node());
@@ -79,15 +80,40 @@ Task<Result<Json>> NodeKeeper::get_or_create_node() {
 
 // Which life this is stands in a file of ours before it stands in the API: an engine of this life must never
 // be taken for one of the life before.
-Task<Result<void>> NodeKeeper::settle_life(Node node) {
+Task<Result<void>> NodeKeeper::settle_life(Node node, CancelToken token) {
   const std::string path = env_.options.directory + "/node.json";
   CO_TRY(const std::string boot, co_await env_.host.boot_id());
   const auto text = co_await env_.host.read_file(path);
   if (!text && text.code() != Errc::not_found) co_return text.error();
   const Lives recorded = text ? life_in(*text) : Lives();
-  life_ = current_life(recorded, {node.status.incarnation, node.status.boot_id}, boot);
+  const Lives told{node.status.incarnation, node.status.boot_id};
+  if (is_newcomer(recorded, told, boot) && !MOOR_PLANT("agent-takes-living-name"))
+    CO_TRY_VOID(co_await hear_nobody_else(token));
+  life_ = current_life(recorded, told, boot);
   if (!(life_ == recorded)) CO_TRY_VOID(co_await env_.host.write_file(path, life_text(life_)));
   env_.self = {env_.options.node.name, life_.incarnation, env_.options.node.address};
+  co_return Result<void>();
+}
+
+// Two machines that were given one name: the second would pass for the first one started anew, and what the
+// first one runs for ended. It waits for as long as the first one's heart beats. By our own clock, and by
+// whether the lease changes: the times in it are of another machine's clock.
+Task<Result<void>> NodeKeeper::hear_nobody_else(CancelToken token) {
+  const registry::ResourceName what{&kind_of<model::coordination::Lease>(), std::string(kLeaseSpace),
+                                    env_.options.node.name, ""};
+  const auto version = [](const Json& lease) {
+    const Json* found = lease.find_path({"metadata", "resourceVersion"});
+    return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
+  };
+  const auto before = co_await env_.registry.get(what, "");
+  if (before.is(Errc::not_found)) co_return Result<void>();
+  if (!before) co_return before.error().error;
+  CO_TRY_VOID(co_await sleep_for(env_.executor, env_.options.heartbeat * kLeaseBeats, token));
+  const auto after = co_await env_.registry.get(what, "");
+  if (!after) co_return after.error().error;
+  if (version(**before) != version(**after))
+    co_return make_error(Errc::conflict, "another machine is node " + env_.options.node.name +
+                                             " and lives: two machines have one name");
   co_return Result<void>();
 }
 

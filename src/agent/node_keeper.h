@@ -27,9 +27,10 @@ class NodeKeeper {
   void set_object(std::shared_ptr<const Json> object);
 
  private:
-  Task<Result<void>> try_to_introduce();
+  Task<Result<void>> try_to_introduce(CancelToken token);
   Task<Result<Json>> get_or_create_node();
-  Task<Result<void>> settle_life(model::longhorn::Node node);
+  Task<Result<void>> settle_life(model::longhorn::Node node, CancelToken token);
+  Task<Result<void>> hear_nobody_else(CancelToken token);
   Task<Result<void>> look_at_disks(model::longhorn::Node node);
   Task<Result<void>> tell(Json json);
   Task<Result<void>> tell_core_node();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -29,14 +30,17 @@ std::map<std::string, std::vector<std::string>> sites_in_sources() {
   return sites;
 }
 
-TEST(Plants, EachOneOfTheListStandsOnceInTheFileThatItNames) {
+// Most stand once. One that a second guard would hide stands at both, and names both.
+TEST(Plants, EachOneOfTheListStandsInTheFilesThatItNames) {
   const auto sites = sites_in_sources();
   for (const Plant& one : all()) {
     const auto found = sites.find(std::string(one.name));
     ASSERT_NE(found, sites.end()) << one.name << " is in the list and nowhere in the sources";
-    ASSERT_EQ(found->second.size(), 1u) << one.name;
-    EXPECT_TRUE(one.site.starts_with(found->second.front() + " "))
-        << one.name << " is in " << found->second.front() << ", the list says " << one.site;
+    const auto commas = std::count(one.site.begin(), one.site.end(), ',');
+    EXPECT_EQ(found->second.size(), static_cast<std::size_t>(commas) + 1) << one.name;
+    for (const std::string& file : found->second)
+      EXPECT_NE((" " + std::string(one.site)).find(" " + file + " "), std::string::npos)
+          << one.name << " is in " << file << ", the list says " << one.site;
   }
 }
 

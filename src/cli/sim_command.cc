@@ -11,6 +11,7 @@
 #include "base/plants.h"
 #include "sim/runner.h"
 #include "sim/scenario/run.h"
+#include "sim/shrink.h"
 #include "sim/sweep.h"
 
 namespace moor::cli {
@@ -38,6 +39,7 @@ struct SimWords {
   std::uint64_t from_point = 0;
   bool pairs = false;
   bool moves = false;
+  bool shrink = false;
   std::string log_level = "off";
 };
 
@@ -89,6 +91,31 @@ int run_one(sim::RunOptions options, const SimWords& words, const Streams& strea
   if (outcome.violation) streams.err(sim::describe(*outcome.violation, world, options.command) + "\n");
   streams.out(sim::summary(result) + "\n");
   return outcome.violation ? 1 : 0;
+}
+
+// A story that breaks the same rule, on stdout: as short as leaving things out can make it.
+int run_shrink(const sim::RunOptions& options, const SimWords& words, const Streams& streams) {
+  sim::WorldOptions world = sim::options_of(options, words.seed);
+  if (words.hours > 0) world.faults = options.world.faults;
+  const auto shrunk = sim::shrink(
+      world, [&](std::size_t left) { streams.err(fmt::format("{} faults and wishes are left\n", left)); });
+  if (!shrunk) {
+    streams.err(fmt::format("moor sim: seed {} breaks no rule\n", words.seed));
+    return static_cast<int>(ExitCode::usage);
+  }
+  const std::string text = sim::scenario_of(*shrunk, world);
+  streams.out(text);
+  const auto scenario = sim::parse_scenario(text, "shrunk");
+  if (!scenario) {
+    streams.err(fmt::format("moor sim: {}\n", scenario.error().message));
+    return 1;
+  }
+  if (shrunk->rule == "assertion") return 0;
+  const auto told = sim::run_scenario(*scenario);
+  const bool same = told.failure && told.outcome.violation && told.outcome.violation->rule == shrunk->rule;
+  streams.err(fmt::format("{} runs; told as a story it breaks {}\n", shrunk->runs,
+                          same ? "the same rule" : "nothing, or another rule"));
+  return same ? 0 : 1;
 }
 
 Result<sim::Scenario> read_scenario(const std::string& file) {
@@ -214,6 +241,7 @@ int run_sim(const SimWords& words, const Streams& streams) {
   if (!words.scenarios.empty() && !words.sweep) return run_scenarios(words, streams);
   sim::RunOptions options = options_of(words);
   if (words.seeds.empty() && words.sweep) return run_sweeps(options, words, words.seed, words.seed, streams);
+  if (words.seeds.empty() && words.shrink) return run_shrink(options, words, streams);
   if (words.seeds.empty()) return run_one(options, words, streams);
   const auto range = range_of(words.seeds);
   if (!range) {
@@ -274,6 +302,9 @@ void add_sim(CLI::App& app, CommandLine& line) {
   command.add_option("--stride", words->stride, "With --sweep: every so many points")->capture_default_str();
   command.add_flag("--pairs", words->pairs, "With --sweep: every crash once more with a second one after it");
   command.add_option("--from-point", words->from_point, "With --sweep: not before this point");
+  command.add_flag(
+      "--shrink", words->shrink,
+      "Leave out of a failing seed what the failure does not need, and tell the rest as a story");
   command.add_flag("--moves", words->moves, "Volumes move between nodes");
   command.add_option("--points", words->points, "With --sweep: points at most; 0: all")
       ->capture_default_str();

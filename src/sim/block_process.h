@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,7 @@ struct PeerWire {
   bool replica_open = false;
   bool answered = false;  // HELLO was
   bool broken = false;    // packets do not pass any more
+  bool kept = false;      // the network keeps one back, and nothing can overtake it
 };
 using PeerWirePtr = std::shared_ptr<PeerWire>;
 
@@ -135,6 +137,7 @@ class EngineProcess final : public BlockProcess {
   EngineSight sight() const;
 
   void step(block::engine::Event event);
+  void come_to_ambush();
   // From a standby: this is its source.
   void forward_hello(const PeerWirePtr& wire, block::Hello hello);
   void forward_request(const PeerWirePtr& wire, block::PeerRequest request);
@@ -199,6 +202,7 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   bool is_open() const { return open_; }
   const std::string& directory() const { return spec_.arguments[2]; }
   int port() const { return port_; }
+  block::PeerId admitted() const { return admitted_; }  // the connection that was let in last; 0: none
 
   void hello(const PeerWirePtr& wire, block::Hello hello);
   void request(const PeerWirePtr& wire, block::PeerRequest request, block::Slice payload);
@@ -219,6 +223,8 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   block::SimDisk* disk_ = nullptr;
   std::unique_ptr<block::Replica> replica_;
   std::optional<block::Floor> holder_;  // whom it obeyed when it was last looked at
+  std::set<block::PeerId> asking_;      // to be obeyed, not answered yet
+  block::PeerId admitted_ = 0;
   std::map<block::PeerId, PeerWirePtr> peers_;
   block::PeerId next_peer_ = 1;
   int port_ = 0;

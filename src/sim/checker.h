@@ -28,6 +28,8 @@ class Checker {
   virtual void on_commit(const Reality&, const Commit&) {}
   // When a controller has decided: for models that judge decisions.
   virtual void on_decision(const Reality&, const Decision&) {}
+  // When a watch of a server has told what it saw.
+  virtual void on_watch(const Reality&, const Watched&) {}
   // When a client's request was answered.
   virtual void on_answer(const Reality&, const ClientAnswer&) {}
   // Faults have stopped and everything had time to come to rest (or it did not: that is for L* to say).

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace moor::sim {
@@ -20,7 +21,11 @@ Client::Client(Machine& machine, VolumeHistory& history, std::uint64_t number, s
       history_(history),
       number_(number),
       may_open_(std::move(may_open)),
-      failed_(std::move(failed)) {}
+      failed_(std::move(failed)) {
+  if (!context().options.moods) return;
+  const std::uint64_t dice = context().scheduler.random().below(4);
+  mood_ = dice < 2 ? Mood::steady : dice == 2 ? Mood::bursts : Mood::rare;
+}
 
 void Client::open() {
   look();
@@ -30,6 +35,7 @@ void Client::look() {
   if (over_ || closing_) return;
   device_ = machine_.find_device("/dev/mooring/" + history_.volume);
   if (device_ != nullptr && device_->is_usable() && may_open_()) {
+    opened_as_ = device_->core().remote().export_id;
     device_->hold(number_, fmt::format("pid {} (workload)", 1000 + number_));
     return schedule_turn();
   }
@@ -39,9 +45,45 @@ void Client::look() {
 }
 
 void Client::schedule_turn() {
+  context().scheduler.after(pause_before_turn(), [self = shared_from_this()] { self->turn(); });
+}
+
+Duration Client::pause_before_turn() {
+  Scheduler& scheduler = context().scheduler;
   const auto pause = context().options.io_pause;
-  context().scheduler.after(context().scheduler.between(pause / 10, pause * 2),
-                            [self = shared_from_this()] { self->turn(); });
+  if (hurry_ > 0) {
+    --hurry_;
+    return scheduler.between(20us, 3ms);
+  }
+  if (reads_only_ && is_written()) return scheduler.between(200us, 8ms);
+  if (reads_only_) return scheduler.between(1ms, pause / 10);
+  if (mood_ == Mood::steady || all_read_) return scheduler.between(pause / 10, pause * 2);
+  if (burst_ > 0) {
+    --burst_;
+    return mood_ == Mood::bursts ? scheduler.between(20us, 3ms) : scheduler.between(pause / 10, pause * 2);
+  }
+  burst_ = 2 + static_cast<std::uint32_t>(scheduler.random().below(mood_ == Mood::bursts ? 60 : 6));
+  hot_slot_ = static_cast<std::size_t>(scheduler.random().below(history_.slots.size()));
+  return mood_ == Mood::bursts ? scheduler.between(1s, 20s) : scheduler.between(5s, 90s);
+}
+
+void Client::hurry() {
+  if (context().options.moods) hurry_ = 150;
+}
+
+bool Client::is_written() const {
+  return std::any_of(history_.slots.begin(), history_.slots.end(),
+                     [](const SlotHistory& slot) { return slot.is_written(); });
+}
+
+std::size_t Client::choose_slot() {
+  Random& random = context().scheduler.random();
+  if (reads_only_)
+    for (std::size_t i = 0; i < history_.slots.size(); ++i)
+      if (history_.slots[i].is_written()) return i;
+  if (hurry_ > 0) return static_cast<std::size_t>(random.below(history_.slots.size()));
+  if (mood_ != Mood::bursts) return static_cast<std::size_t>(random.below(history_.slots.size()));
+  return std::min<std::size_t>(hot_slot_ + random.below(2), history_.slots.size() - 1);
 }
 
 void Client::turn() {
@@ -58,13 +100,15 @@ void Client::turn() {
   if (!resting_ && under_way_ < kMostUnderWay && device_->has_room()) {
     Random& random = context().scheduler.random();
     const std::uint64_t dice = random.below(100);
-    std::size_t slot = static_cast<std::size_t>(random.below(history_.slots.size()));
+    std::size_t slot = choose_slot();
     std::size_t count = 1 + static_cast<std::size_t>(random.below(3));
     while (count > 1 &&
            (slot + count > history_.slots.size() ||
             history_.offsets[slot + count - 1] != history_.offsets[slot] + (count - 1) * kSector))
       --count;
-    if (dice < 55) {
+    if (reads_only_) {
+      submit(ClientOp::read, slot, 1);
+    } else if (dice < 55) {
       submit(ClientOp::write, slot, count);
     } else if (dice < 90) {
       submit(ClientOp::read, slot, count);
@@ -113,6 +157,10 @@ void Client::answered(ClientOp op, std::size_t slot, std::size_t count, std::uin
   const std::uint64_t now = world.scheduler.steps();
   world.scheduler.mix(uid);
   world.changed.io = true;
+  if (answer.error == 0 && epoch != 0 && epoch == history_.serving && opened_as_ != history_.export_id)
+    failed_("DATA", fmt::format("volume {} has begun another life ({}), in which acknowledged writes may be "
+                                "lost, and a workload on node {} that opened it as {} is not told",
+                                history_.volume, history_.export_id, machine_.name(), opened_as_));
   if (answer.error != 0) {
     if (op == ClientOp::write)
       for (std::size_t i = 0; i < count; ++i) history_.slots[slot + i].orphan(uid, history_.serving);

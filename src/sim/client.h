@@ -19,6 +19,11 @@ class Client : public std::enable_shared_from_this<Client> {
          Failed failed);
 
   void open();
+  // From now on it only reads, and most of all what somebody else is just writing: two readers, or one that
+  // asks twice, must not see a value come and go.
+  void only_read() { reads_only_ = true; }
+  // Something is about to happen to the volume: as many requests as it can, for a moment.
+  void hurry();
   // Closes the device when nothing is under way, or gives up waiting: a workload that is told to stop.
   void close();
   // Asks for nothing more; `rested` when everything is answered and flushed, as a hypervisor does before it
@@ -35,8 +40,15 @@ class Client : public std::enable_shared_from_this<Client> {
   const std::string& volume() const { return history_.volume; }
 
  private:
+  // Steadily; hammering on a few sectors and then resting; or now and then, with rests in which everything
+  // cools down.
+  enum class Mood : std::uint8_t { steady, bursts, rare };
+
   void look();
   void turn();
+  Duration pause_before_turn();
+  std::size_t choose_slot();
+  bool is_written() const;
   void schedule_turn();
   void wait_for_rest(std::function<void()> rested, bool flushed);
   void submit(ClientOp op, std::size_t slot, std::size_t count);
@@ -54,7 +66,13 @@ class Client : public std::enable_shared_from_this<Client> {
   std::function<bool()> may_open_;
   Failed failed_;
   std::shared_ptr<DeviceProcess> device_;
+  std::string opened_as_;  // the export id of the life that it knows
   std::size_t under_way_ = 0;
+  Mood mood_ = Mood::steady;
+  std::uint32_t burst_ = 0;   // requests that are left of it
+  std::size_t hot_slot_ = 0;  // where it hits
+  std::uint32_t hurry_ = 0;   // requests without a pause between them
+  bool reads_only_ = false;
   bool closing_ = false;
   bool resting_ = false;
   bool over_ = false;

@@ -32,6 +32,9 @@ Cluster::Cluster(WorldOptions options) : context(std::move(options)) {
   context.on_answer = [this](const ClientAnswer& answer) {
     for (const auto& checker : checkers) checker->on_answer(*this, answer);
   };
+  context.on_watch = [this](const Watched& watched) {
+    for (const auto& checker : checkers) checker->on_watch(*this, watched);
+  };
   context.on_decision = [this](const Decision& decision) {
     for (const auto& checker : checkers) checker->on_decision(*this, decision);
   };
@@ -62,9 +65,11 @@ Cluster::~Cluster() {
   context.on_serve = nullptr;
   context.on_answer = nullptr;
   context.on_decision = nullptr;
+  context.on_watch = nullptr;
   context.on_trace = nullptr;
   for (auto& [ticket, client] : clients_) client->die();
   people.reset();
+  twins.clear();
   machines.clear();
   machines_of_servers.clear();
   place.reset();
@@ -92,6 +97,9 @@ void Cluster::see_commit(const Commit& commit) {
       ++context.counts.leader_changes;
       context.trace("world", "leader", "another leader begins");
     }
+    // Another volume of an old name has no past.
+    if (change.kind->kind == "Volume" && change.before == nullptr && histories_.contains(change.name))
+      histories_.at(change.name).begin_again();
     if (change.kind->kind == "VolumeAttachment" && change.after != nullptr) {
       const auto book = decode_with<lh::VolumeAttachment>(change.decoder, change.after);
       const auto old = decode_with<lh::VolumeAttachment>(change.decoder, change.before);
@@ -136,6 +144,11 @@ void Cluster::wish(const Wish& wish) {
   context.trace("people", "wish",
                 fmt::format("{} {} {} {}", to_string(wish.kind), volume_name(wish.volume),
                             wish.node == 0 ? "" : fmt::format("node-{}", wish.node), wish.ticket));
+  // Where a volume changes hands, what is under way matters most.
+  const bool moves = (wish.kind == WishKind::open_client && wish.ticket.ends_with('m')) ||
+                     (wish.kind == WishKind::set_parameter && wish.parameters.contains("activate"));
+  for (auto& [ticket, client] : clients_)
+    if (moves && ticket != wish.ticket && client->volume() == volume_name(wish.volume)) client->hurry();
   if (wish.kind == WishKind::open_client) return void(open_client(wish));
   if (wish.kind == WishKind::hand_over) return hand_over(wish);
   if (wish.kind == WishKind::close_client) return close_client(wish);
@@ -156,6 +169,7 @@ std::shared_ptr<Client> Cluster::open_client(const Wish& wish) {
       machine, history_of(volume_name(wish.volume)), next_client_++, may_open,
       [this](const std::string& rule, std::string message) { violated(rule, std::move(message)); });
   clients_[wish.ticket] = client;
+  if (wish.type == "reader") client->only_read();
   client->open();
   return client;
 }
@@ -318,8 +332,12 @@ void Cluster::end_clients() {
 
 void Cluster::close_leftover_clients() {
   std::set<std::string> tickets;
-  for (const auto& book : all<lh::VolumeAttachment>())
+  for (const auto& book : all<lh::VolumeAttachment>()) {
+    // Who deletes a volume ends its workloads too; until then the deletion waits for them, as it should.
+    const auto volume = get<lh::Volume>(book.metadata.space, book.metadata.name);
+    if (!volume || volume->metadata.is_being_deleted()) continue;
     for (const auto& [id, ticket] : book.spec.attachment_tickets) tickets.insert(id);
+  }
   std::vector<std::string> gone;
   for (const auto& [ticket, client] : clients_)
     if (!tickets.contains(ticket)) gone.push_back(ticket);

@@ -67,6 +67,7 @@ class Cluster final : public Reality {
   std::unique_ptr<StorePlace> place;
   RegistryLink::Servers machines_of_servers;
   Machine::Machines machines;
+  Machine::Machines twins;  // that were given the name of one of them
   std::unique_ptr<People> people;
   std::vector<std::unique_ptr<Checker>> checkers;
   std::optional<Violation> violation;
@@ -87,6 +88,9 @@ class Cluster final : public Reality {
   // Of all volumes when it is absent.
   std::vector<std::shared_ptr<BlockProcess>> targets_of(const Fault& fault);
   void cut(MachineId machine, const Fault& fault);
+  void stray_hello(const Fault& fault);
+  void ambushed(const Fault& fault, const std::string& volume, const std::string& on);
+  void rot(const Fault& fault);
   void later(Duration after, std::function<void()> work);
 
   std::map<std::string, VolumeHistory> histories_;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace moor::sim {
 class Caller;
 class EngineProcess;
 
+// Who lies in wait for the next engine that starts.
+struct Ambush {
+  std::int64_t steps = 0;  // of that engine, until it strikes
+  std::function<void(const std::string& volume, const std::string& node)> strike;
+};
+
 struct Context {
   explicit Context(WorldOptions wanted)
       : options(std::move(wanted)), scheduler(options.seed), network(scheduler) {}
@@ -23,6 +30,7 @@ struct Context {
   Scheduler scheduler;
   Network network;
   CrashPoints crash_points;
+  std::optional<Ambush> ambush;
   WorldCounts counts;
   std::vector<Caller*> callers;  // in the order of their making
   control::Decoder decoder;      // for checkers
@@ -31,6 +39,7 @@ struct Context {
   std::function<void(const Commit&)> on_commit;
   std::function<void(const Decision&)> on_decision;
   std::function<void(const ClientAnswer&)> on_answer;
+  std::function<void(const Watched&)> on_watch;
   // The newest engine of a volume serves.
   std::function<void(const EngineSight&, const block::engine::Serve&)> on_serve;
   std::function<void(TraceLine)> on_trace;  // empty: nobody reads

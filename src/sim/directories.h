@@ -22,6 +22,7 @@ struct Directory {
   std::string replica;  // the object's name, once known
   block::Floor floor;
   block::Generation generation = 0;
+  std::uint64_t full_until = 0;           // the step at which its disk last had no room
   std::weak_ptr<ReplicaProcess> process;  // the last that was started on it
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 
@@ -57,6 +58,11 @@ void EngineProcess::begin() {
   config_.export_id = option("--export-id");
   config_.fresh_export_id = fmt::format("{}-{}", config_.volume, config_.epoch);
   config_.max_operations = 8 * 1024;
+  // Often, too: a region is cold for as long as its clients let it be, and some clearings meet a write.
+  if (context().options.moods) {
+    constexpr std::array<Duration, 3> kIntervals{500ms, 5s, 30s};
+    config_.clear_interval = kIntervals[context().scheduler.random().below(kIntervals.size())];
+  }
   config_.last_served = number_of(option("--last-served"));
   config_.source = option("--source");
   for (const std::string& word : spec_.arguments) {
@@ -143,6 +149,7 @@ void EngineProcess::step(engine::Event event) {
   events_.push_back(std::move(event));
   if (std::exchange(stepping_, true)) return;
   const auto self = shared_from_this();
+  come_to_ambush();
   context().changed.engines = true;
   context().changed.touch(config_.volume);
   while (!events_.empty() && engine_ != nullptr) {
@@ -162,6 +169,14 @@ void EngineProcess::step(engine::Event event) {
   }
   stepping_ = false;
   if (engine_ != nullptr) arm();
+}
+
+void EngineProcess::come_to_ambush() {
+  auto& ambush = context().ambush;
+  if (!ambush || serving_ || --ambush->steps > 0) return;
+  const auto strike = std::exchange(ambush, std::nullopt)->strike;
+  context().scheduler.soon(
+      [strike, volume = config_.volume, node = machine_.name()] { strike(volume, node); });
 }
 
 void EngineProcess::arm() {

@@ -16,6 +16,12 @@ namespace {
 constexpr std::array<const char*, 3> kSyncsThatFail{".", "volume.meta", "layer."};
 }  // namespace
 
+namespace {
+std::string name_of(const BlockProcess& process) {
+  return std::string(process.spec().record.get_string("name").value_or(""));
+}
+}  // namespace
+
 void Cluster::later(Duration after, std::function<void()> work) {
   context.scheduler.after(after, [this, work = std::move(work)] {
     if (!healing) work();
@@ -56,7 +62,8 @@ void Cluster::inject(
     const Fault& fault) {  // tidy: one switch over all faults reads better than twenty helpers
   Machine& node = *machines[fault.target % machines.size()];
   Server& server = *machines_of_servers[fault.target % machines_of_servers.size()];
-  Weather& weather = context.network.weather(node.id());
+  const MachineId stormy = fault.target < Fault::kServers ? node.id() : server.machine();
+  Weather& weather = context.network.weather(stormy);
   context.trace("world", "fault",
                 fmt::format("{} {} (node {}, server {}) for {:.1f} s, {}", to_string(fault.kind),
                             fault.target, node.name(), server.name(),
@@ -117,6 +124,40 @@ void Cluster::inject(
     case FaultKind::store_down:
       if (place != nullptr) cut(place->endpoint()->machine, fault);
       return;
+    case FaultKind::late: weather.late_per_mille = static_cast<std::uint32_t>(fault.argument); break;
+    case FaultKind::stray_hello: return stray_hello(fault);
+    case FaultKind::ambush:
+      context.ambush =
+          Ambush{fault.argument, [this, fault](const std::string& volume, const std::string& on) {
+                   if (!healing) ambushed(fault, volume, on);
+                 }};
+      return;
+    case FaultKind::power_room:
+      for (std::uint32_t i = 0; i < machines.size(); ++i) {
+        Fault one = fault;
+        one.kind = FaultKind::power_node;
+        one.target = i;
+        inject(one);
+      }
+      return;
+    case FaultKind::bit_rot: return rot(fault);
+    case FaultKind::lost_data:
+      for (const auto& machine : machines) {
+        std::vector<std::string> gone;
+        for (const auto& [path, directory] : machine->directories)
+          if (const auto process = directory.process.lock();
+              "replica " + directory.replica == fault.process && (process == nullptr || !process->is_alive()))
+            gone.push_back(path);
+        for (const std::string& path : gone) machine->directories.erase(path);
+      }
+      return;
+    case FaultKind::twin: {
+      const std::uint32_t number = 1 + fault.target % static_cast<std::uint32_t>(machines.size());
+      twins.push_back(std::make_unique<Machine>(context, number, machines_of_servers, machines, true));
+      Machine& twin = *twins.back();
+      twin.boot();
+      return later(fault.lasts, [&twin] { twin.lose_power(); });
+    }
     case FaultKind::lossy: weather.loss_per_mille = static_cast<std::uint32_t>(fault.argument); break;
     case FaultKind::slow: weather.extra = std::chrono::milliseconds(fault.argument); break;
     case FaultKind::lose_answers: weather.lose_answers = true; break;
@@ -159,7 +200,94 @@ void Cluster::inject(
                                      fault.target % 4 >= 2);
       return;
   }
-  later(fault.lasts, [this, id = node.id()] { context.network.weather(id) = {}; });
+  later(fault.lasts, [this, id = stormy] { context.network.weather(id) = {}; });
+}
+
+// What a replica may hear, and must not heed: a HELLO of an epoch that has passed, one that the network has
+// sent twice or kept back, and one of another engine that claims the same epoch.
+void Cluster::stray_hello(const Fault& fault) {
+  std::vector<std::shared_ptr<ReplicaProcess>> replicas;
+  for (const auto& process : living())
+    if (auto replica = std::dynamic_pointer_cast<ReplicaProcess>(process);
+        (fault.process.empty() || fault.process == "replica " + name_of(*process)) && replica != nullptr &&
+        replica->is_open() && replica->core()->store().meta().floor.epoch != 0)
+      replicas.push_back(std::move(replica));
+  if (replicas.empty()) return;
+  const auto replica = replicas[fault.target % replicas.size()];
+  const block::ReplicaMeta& meta = replica->core()->store().meta();
+  block::Hello hello;
+  hello.volume = meta.volume;
+  hello.token = meta.token;
+  hello.mode = block::HelloMode::active;
+  hello.epoch = meta.floor.epoch;
+  hello.engine = meta.floor.engine;
+  hello.session = meta.floor.session;
+  const auto kind = static_cast<std::uint64_t>(fault.argument) % 4;
+  if (kind == 0 && hello.epoch > 1) {
+    --hello.epoch;
+    hello.session += 7;
+  } else if (kind == 1) {
+    hello.engine += "-of-another";
+    hello.session += 7;
+  } else if (kind == 2 && hello.session > 1) {
+    --hello.session;
+  }
+  const auto wire = std::make_shared<PeerWire>();
+  wire->replica = replica;
+  wire->engine_machine = wire->replica_machine = replica->machine().id();
+  replica->deliver([replica, wire, hello] { replica->hello(wire, hello); });
+  context.scheduler.after(context.scheduler.between(10ms, 20s),
+                          [replica, wire] { replica->deliver([replica, wire] { replica->closed(wire); }); });
+}
+
+// An engine of `volume` is just starting on node `on`.
+void Cluster::ambushed(const Fault& fault, const std::string& volume, const std::string& on) {
+  const auto replicas = replicas_of(volume);
+  std::vector<ReplicaSight> alive;
+  for (const ReplicaSight& one : replicas)
+    if (one.pid != 0) alive.push_back(one);
+  if (alive.empty()) return;
+  const ReplicaSight victim = alive[(fault.target / 8) % alive.size()];
+  Fault next;
+  next.lasts = fault.lasts;
+  const auto number_of = [this](const std::string& node) {
+    std::uint32_t i = 0;
+    while (i + 1 < machines.size() && machines[i]->name() != node) ++i;
+    return i;
+  };
+  switch (fault.target % 8) {
+    case 0:
+      next.kind = FaultKind::kill_process;
+      next.process = fmt::format("engine {} on {}", volume, on);
+      break;
+    case 1:
+    case 2:
+      next.kind = FaultKind::power_node;
+      next.target = number_of(victim.node);
+      break;
+    case 3:
+      next.kind = FaultKind::cut_pair;
+      next.target = number_of(on);
+      next.argument = number_of(victim.node);
+      break;
+    default:
+      next.kind = FaultKind::kill_process;
+      next.process = "replica " + victim.name;
+      break;
+  }
+  inject(next);
+}
+
+// Of the record only, which is summed. Nobody sums the data of a head yet, so nobody could notice there.
+void Cluster::rot(const Fault& fault) {
+  constexpr const char* kFile = "volume.meta";
+  for (const auto& machine : machines)
+    for (auto& [path, directory] : machine->directories) {
+      if ("replica " + directory.replica != fault.process || !directory.disk->exists(kFile)) continue;
+      const std::uint64_t bits = directory.disk->size_of(kFile) * 8;
+      context.trace(machine->name(), "fault", fmt::format("a bit of {} in {} flips", kFile, path));
+      if (bits != 0) directory.disk->flip_bit(kFile, static_cast<std::uint64_t>(fault.argument) % bits);
+    }
 }
 
 void Cluster::heal() {
@@ -167,6 +295,7 @@ void Cluster::heal() {
   healing = true;
   context.network.clear();
   context.crash_points = {};
+  context.ambush.reset();
   for (const auto& server : machines_of_servers) {
     server->resume();
     if (!server->is_up()) server->start();
@@ -180,6 +309,7 @@ void Cluster::heal() {
       machine->start_agent();
     }
   }
+  for (const auto& twin : twins) twin->lose_power();
   for (const auto& process : living()) process->resume();
 }
 

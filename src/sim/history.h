@@ -35,6 +35,10 @@ class SlotHistory {
   const Entries& durable() const { return durable_; }
   bool allows(std::uint64_t content) const { return allows(possible_, content); }
   static bool allows(const Entries& entries, std::uint64_t content);
+  // Somebody waits for the answer to a write.
+  bool is_written() const {
+    return !possible_.empty() && possible_.back().ended == kOpen && possible_.back().orphan_of == 0;
+  }
 
   void submit(const Entry& entry);
   // False: it is acknowledged, but nothing that may follow it is left: it had been lost.
@@ -68,6 +72,12 @@ struct VolumeHistory {
   std::uint64_t acknowledged_flushes = 0;
   std::uint64_t checked_reads = 0;
   std::uint64_t lives = 0;  // how often the export id has changed
+
+  void begin_again() {
+    slots.assign(slots.size(), SlotHistory());
+    export_id.clear();
+    serving = 0;
+  }
 };
 
 // One answer to a client.

@@ -303,7 +303,7 @@ Task<DiskFacts> HostFace::look_at_disk(std::string path, bool may_mark) {
     co_return facts;
   }
   auto& mark = machine_.files[path + "/mooring-disk.cfg"];
-  if (mark.empty() && may_mark) mark = "disk-of-" + machine_.name();
+  if (mark.empty() && may_mark) mark = "disk-at-" + machine_.address();
   facts.uuid = mark;
   facts.filesystem = "sim";
   facts.available = facts.maximum = 1ll << 40;

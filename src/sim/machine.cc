@@ -32,11 +32,11 @@ struct Machine::AgentLife {
   TaskGroup group;
 };
 
-Machine::Machine(Context& context, std::uint32_t number, Servers& servers, Machines& machines)
+Machine::Machine(Context& context, std::uint32_t number, Servers& servers, Machines& machines, bool twin)
     : context_(context),
       name_(fmt::format("node-{}", number)),
-      address_(fmt::format("10.0.0.{}", number)),
-      id_(context.network.add(name_)),
+      address_(fmt::format("10.0.{}.{}", twin ? 1 : 0, number)),
+      id_(context.network.add(twin ? "twin of " + name_ : name_)),
       servers_(servers),
       machines_(machines) {}
 
@@ -129,6 +129,8 @@ void Machine::resume_agent() {
 }
 
 void Machine::reset_disks() {
+  if (disk_full)
+    for (auto& [path, directory] : directories) directory.full_until = context_.scheduler.steps();
   disk_full = slow_disk = command_timeouts = false;
   for (auto& [path, directory] : directories) {
     directory.disk->fail_syncs_of("");

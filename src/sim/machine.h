@@ -21,7 +21,8 @@ class Machine {
  public:
   using Servers = RegistryLink::Servers;
   using Machines = std::vector<std::unique_ptr<Machine>>;
-  Machine(Context& context, std::uint32_t number, Servers& servers, Machines& machines);
+  // `twin`: another machine that was given the name of that node.
+  Machine(Context& context, std::uint32_t number, Servers& servers, Machines& machines, bool twin = false);
   ~Machine();
 
   Context& context() { return context_; }

@@ -1,5 +1,8 @@
 #include "sim/network.h"
 
+#include <algorithm>
+#include <array>
+
 namespace moor::sim {
 
 using namespace std::chrono_literals;
@@ -53,6 +56,19 @@ Duration Network::delay(MachineId from, MachineId to) {
   return delay;
 }
 
+Duration Network::lateness(MachineId from, MachineId to) {
+  if (from == to || weather_.empty() || from == prompt_ || to == prompt_) return Duration::zero();
+  std::uint32_t chance = 0;
+  for (const MachineId side : {from, to})
+    if (const auto found = weather_.find(side); found != weather_.end())
+      chance = std::max(chance, found->second.late_per_mille);
+  Random& random = scheduler_.random();
+  if (chance == 0 || !random.chance(chance, 1000)) return Duration::zero();
+  // Seconds, minutes and an hour alike.
+  constexpr std::array<Duration, 4> kMost{5s, 60s, 600s, 3600s};
+  return Duration(random.between(Duration(1s).count(), kMost[random.below(kMost.size())].count()));
+}
+
 bool Network::is_lost(MachineId from, MachineId to, Role role) {
   if (from == to) return false;
   if (!reaches(from, to)) return true;
@@ -73,7 +89,7 @@ bool Network::send(MachineId from, MachineId to, Scheduler::Work deliver, Role r
     ++counts_.lost;
     return false;
   }
-  scheduler_.after(delay(from, to), [this, from, to, deliver = std::move(deliver)] {
+  scheduler_.after(delay(from, to) + lateness(from, to), [this, from, to, deliver = std::move(deliver)] {
     if (reaches(from, to)) return deliver();
     ++counts_.lost;
   });

@@ -20,8 +20,9 @@ using MachineId = std::uint32_t;
 // What is wrong with all messages of a machine.
 struct Weather {
   std::uint32_t loss_per_mille = 0;
-  Duration extra{0};          // at most
-  bool lose_answers = false;  // what it asks arrives, what it is answered does not
+  Duration extra{0};                 // at most
+  std::uint32_t late_per_mille = 0;  // kept back somewhere, for up to an hour
+  bool lose_answers = false;         // what it asks arrives, what it is answered does not
   bool watch_cuts = false;
 };
 
@@ -44,12 +45,17 @@ class Network {
   bool reaches(MachineId from, MachineId to) const { return from == to || !cuts_.contains({from, to}); }
   bool is_cut(MachineId machine) const;
   void clear();  // everything is well again
+  // Whose messages are never kept back: what people ask for again and again shall not come true an hour
+  // later.
+  void set_prompt(MachineId machine) { prompt_ = machine; }
   Weather& weather(MachineId machine) { return weather_[machine]; }
 
   enum class Role : std::uint8_t { request, answer };
   // Runs `deliver` at the other machine some time later, or never. False: never (nobody in the world knows).
   bool send(MachineId from, MachineId to, Scheduler::Work deliver, Role role = Role::request);
   Duration delay(MachineId from, MachineId to);
+  // How long the network keeps this message back, beside its delay; zero for most.
+  Duration lateness(MachineId from, MachineId to);
   bool is_lost(MachineId from, MachineId to, Role role);
   const NetworkCounts& counts() const { return counts_; }
 
@@ -58,6 +64,7 @@ class Network {
   std::vector<std::string> names_;
   std::map<std::pair<MachineId, MachineId>, int> cuts_;
   std::map<MachineId, Weather> weather_;
+  MachineId prompt_ = UINT32_MAX;
   NetworkCounts counts_;
 };
 

@@ -37,7 +37,9 @@ People::People(Context& context, RegistryLink::Servers& servers)
     : process_(context.scheduler, "people", wall_offset_),
       caller_(context, process_, context.network.add("people")),
       registry_(caller_, servers, {"admin", {"system:masters"}, ""}),
-      group_(process_) {}
+      group_(process_) {
+  context.network.set_prompt(caller_.machine());
+}
 
 People::~People() {
   caller_.sever();
@@ -49,8 +51,8 @@ People::~People() {
 void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
   const std::string volume = volume_name(wish.volume);
   switch (wish.kind) {
-    case WishKind::create_volume: return group_.spawn(create(wish, volume_bytes));
-    case WishKind::delete_volume: return group_.spawn(remove(volume));
+    case WishKind::create_volume: deleted_.erase(volume); return group_.spawn(create(wish, volume_bytes));
+    case WishKind::delete_volume: deleted_.insert(volume); return group_.spawn(remove(volume));
     case WishKind::attach: return group_.spawn(patch(volume, wish.ticket, ticket_of(wish)));
     case WishKind::retarget:
       return group_.spawn(
@@ -77,8 +79,13 @@ Json People::ticket_of(const Wish& wish) const {
     for (const auto& [name, value] : wish.parameters) parameters.set(name, Json(value));
     ticket.set("parameters", std::move(parameters));
   }
-  // A kind that is not ours: nobody here knows whether it lives, so it does.
-  if (!wish.owner.empty())
+  // With a volume, a ticket goes; of a kind that is not ours nobody here knows whether it lives, so it does.
+  if (wish.owner.starts_with("volume-"))
+    ticket.set("owner", Json::object({{"apiVersion", lh::kApiVersion},
+                                      {"kind", "Volume"},
+                                      {"namespace", "longhorn-system"},
+                                      {"name", wish.owner}}));
+  else if (!wish.owner.empty())
     ticket.set("owner", Json::object({{"apiVersion", "example.org/v1"},
                                       {"kind", "Workload"},
                                       {"namespace", "default"},
@@ -104,10 +111,19 @@ Task<Result<void>> People::create(Wish wish, std::uint64_t bytes) {
     registry::ResourceName what = named<lh::Volume>("");
     registry::WriteOptions options = by_people();
     auto made = co_await registry_.create(std::move(what), std::move(object), std::move(options));
-    if (made || made.is(Errc::already_exists)) break;
+    if (made) break;
+    // The one that is there goes, or somebody else was quicker.
+    if (made.is(Errc::already_exists) && !co_await is_leaving(volume_name(wish.volume))) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
   co_return Result<void>();
+}
+
+Task<bool> People::is_leaving(std::string volume) {
+  registry::ResourceName what = named<lh::Volume>(volume);
+  const auto found = co_await registry_.get(std::move(what), "");
+  if (!found) co_return true;  // gone by now, or nobody answered: asked again
+  co_return (*found)->find_path({"metadata", "deletionTimestamp"}) != nullptr;
 }
 
 Task<Result<void>> People::set(std::string setting, std::string value) {
@@ -156,6 +172,7 @@ Task<Result<void>> People::patch(std::string volume, std::string ticket, std::op
         co_await registry_.patch(std::move(what), registry::PatchType::merge, patch, std::move(options));
     if (done || (!value && done.is(Errc::not_found))) break;
     if (done.is(Errc::invalid) || done.is(Errc::forbidden)) break;
+    if (done.is(Errc::not_found) && deleted_.contains(volume)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
   }
   co_return Result<void>();

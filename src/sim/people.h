@@ -2,6 +2,9 @@
 // a machine that never fails. Each wish is tried until it is granted or makes no sense any more.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "sim/registry_link.h"
 #include "sim/schedule.h"
 
@@ -18,6 +21,7 @@ class People {
   Json ticket_of(const Wish& wish) const;
   Task<Result<void>> create(Wish wish, std::uint64_t bytes);
   Task<Result<void>> set(std::string setting, std::string value);
+  Task<bool> is_leaving(std::string volume);
   Task<Result<void>> remove(std::string volume);
   Task<Result<void>> patch(std::string volume, std::string ticket, std::optional<Json> value);
 
@@ -25,6 +29,7 @@ class People {
   SimProcess process_;
   Caller caller_;
   RegistryLink registry_;
+  std::set<std::string> deleted_;  // volumes that nobody wants any more
   TaskGroup group_;
 };
 

@@ -21,6 +21,7 @@
 #include "control/runtime/plan.h"
 #include "control/runtime/view.h"
 #include "model/kind.h"
+#include "registry/selection.h"
 #include "sim/history.h"
 #include "store/store.h"
 
@@ -71,6 +72,8 @@ struct ReplicaSight {
   // The newest floor and generation that the disk is known to have, also while no process runs.
   block::Floor floor;
   block::Generation generation = 0;
+  std::uint64_t full_until = 0;         // the last step at which its disk had no room; now: the highest
+  std::uint64_t holder_connection = 0;  // which of the process's connections it obeys; 0: none
 };
 
 struct DeviceSight {
@@ -117,6 +120,14 @@ struct Decision {
   const control::Key* key = nullptr;
   const control::View* view = nullptr;
   const control::Plan* plan = nullptr;
+};
+
+// A server tells a watcher: these are the changes after `after`, up to `upto`, that it asked for.
+struct Watched {
+  const registry::Selection* selection = nullptr;
+  store::Revision after = 0;
+  store::Revision upto = 0;
+  std::vector<store::Revision> seen;
 };
 
 // What can have changed in one step, for checkers that need not look every time.

@@ -1,5 +1,10 @@
 #include "sim/registry_link.h"
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "registry/selection.h"
+
 namespace moor::sim {
 
 using namespace std::chrono_literals;
@@ -14,6 +19,22 @@ Task<Result<void>> answer(Task<Answer<T>> work, std::function<void(Answer<T>)> r
   Answer<T> result = co_await std::move(work);
   reply(std::move(result));
   co_return Result<void>();
+}
+
+store::Revision number_of(const std::string& version) {
+  return static_cast<store::Revision>(std::strtoull(version.c_str(), nullptr, 10));
+}
+
+// From where the watch goes on. One that began with what is there is judged from its first event on.
+store::Revision judge(Context& context, const Selection& selection, store::Revision after,
+                      const std::vector<WatchEvent>& events) {
+  Watched watched{&selection, after, after, {}};
+  for (const WatchEvent& event : events) {
+    watched.seen.push_back(number_of(event.resource_version));
+    watched.upto = std::max(watched.upto, watched.seen.back());
+  }
+  if (after != 0 && context.on_watch) context.on_watch(watched);
+  return watched.upto;
 }
 
 using RegistryFeed = Feed<Answer<std::vector<WatchEvent>>>;
@@ -44,9 +65,12 @@ Task<Result<void>> serve_watch(Context& context, LocalRegistry& registry, Resour
     co_return Result<void>();
   }
   reply(true);
+  const auto selection = Selection::make(what, options.labels, options.fields);
+  store::Revision told = number_of(options.resource_version);
   while (true) {
     auto events = co_await (*watcher)->next(token);
     const bool last = !events;
+    if (events && selection) told = judge(context, *selection, told, *events);
     if (!push(context, feed, std::move(events)) || last) break;
   }
   co_return Result<void>();

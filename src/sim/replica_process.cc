@@ -129,6 +129,7 @@ void ReplicaProcess::hello(const PeerWirePtr& wire, block::Hello hello) {
   wire->peer = next_peer_++;
   wire->replica_open = true;
   peers_[wire->peer] = wire;
+  if (hello.mode == block::HelloMode::active) asking_.insert(wire->peer);
   replica_->hello(wire->peer, std::move(hello));
   run();
 }
@@ -147,6 +148,11 @@ void ReplicaProcess::closed(const PeerWirePtr& wire) {
 }
 
 void ReplicaProcess::accept(block::PeerId peer, const block::HelloAnswer& answer) {
+  if (asking_.erase(peer) != 0) {
+    admitted_ = peer;
+    context().changed.floors = true;
+    context().changed.touch(volume_);
+  }
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
   const PeerWirePtr wire = found->second;

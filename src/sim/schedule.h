@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,13 +43,24 @@ enum class FaultKind : std::uint8_t {
   old_boot,         // the node's agent loses its file that says which life it is in
   backend_timeout,  // commands of a host time out and succeed all the same
   crash_point,      // at point `argument` (crash_points.h); `target` 0: before, 1: after; +2: power
+  late,             // `argument` per mille of a node's messages arrive up to an hour late
+  stray_hello,      // a HELLO that was sent long ago, or twice, or by another engine that claims the epoch
+  ambush,           // the next engine that starts: at its step `argument` something that it needs dies
+  power_room,       // all nodes at once
+  bit_rot,          // a bit of one replica's maps or records flips on its disk while nobody reads it
+  lost_data,        // the directory of one replica is gone while no process has it open
+  twin,             // another machine takes a node's name, with another boot id and nothing on its disks
 };
 std::string_view to_string(FaultKind kind);
+std::optional<FaultKind> fault_kind_of(std::string_view name);
 
 struct Fault {
   Duration at{0};  // since the start of the world
   FaultKind kind = FaultKind::kill_server;
-  std::uint32_t target = 0;  // which node, server or process, modulo how many there are then
+  // Which node, server or process, modulo how many there are then. Of what is wrong with messages: a node
+  // below kServers, a server from there on.
+  std::uint32_t target = 0;
+  static constexpr std::uint32_t kServers = 1000;
   Duration lasts{0};
   std::int64_t argument = 0;
   // Of the faults that hit a process: which, by kind and name or the beginning of it ("engine volume-1",
@@ -61,7 +74,7 @@ enum class WishKind : std::uint8_t {
   delete_volume,
   attach,       // add ticket `ticket` for `node`
   detach,       // remove ticket `ticket`
-  open_client,  // a workload opens the device on `node`
+  open_client,  // a workload opens the device on `node`; type "reader": it only reads
   close_client,
   retarget,       // ticket `ticket` asks for `node` from now on
   set_parameter,  // `parameters` are added to those of ticket `ticket`
@@ -81,8 +94,10 @@ struct Wish {
   std::string access_mode = "rwo";
   bool migratable = false;
   std::map<std::string, std::string> parameters = {};  // of the ticket
-  std::string owner = {};                              // two tickets with one owner serve the same
-  Duration expires{0};                                 // after that long; 0: never
+  // Two tickets with one owner serve the same. "volume-N" is that volume, with which the ticket goes; any
+  // other name is of a kind that is not ours.
+  std::string owner = {};
+  Duration expires{0};  // after that long; 0: never
   bool operator==(const Wish&) const = default;
 };
 

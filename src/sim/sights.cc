@@ -51,11 +51,13 @@ ReplicaSight sight_of(const Machine& machine, const Directories::Entry& entry) {
   sight.disk = directory.disk.get();
   sight.floor = directory.floor;
   sight.generation = directory.generation;
+  sight.full_until = machine.disk_full ? UINT64_MAX : directory.full_until;
   const auto replica = directory.process.lock();
   if (replica != nullptr && replica->is_alive() && replica->directory() == path) {
     sight.pid = replica->pid();
     sight.open = replica->is_open();
     sight.core = replica->core();
+    sight.holder_connection = replica->admitted();
   }
   return sight;
 }

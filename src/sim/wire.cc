@@ -64,14 +64,46 @@ void lose_far_end(Context& context, const PeerWirePtr& wire, bool has_power) {
 
 namespace {
 
+// The network keeps this packet. Its sender gives the connection up long before it arrives; the far end,
+// whose process has heard of no end, takes it for what it was.
+template <class Far>
+void keep_back(Context& context, const PeerWirePtr& wire, std::weak_ptr<Far> PeerWire::*far, Duration late,
+               std::function<void(Far&)> deliver, std::function<void(Far&)> close) {
+  wire->kept = true;
+  tell_engine_end(context, wire, block::PeerRefusal::none, "connection timed out",
+                  context.scheduler.between(500ms, 30s));
+  wire->last_to_replica = std::max(wire->last_to_replica, context.scheduler.now()) + late;
+  context.scheduler.at(wire->last_to_replica,
+                       [wire, far, deliver = std::move(deliver), close = std::move(close)] {
+                         const auto process = ((*wire).*far).lock();
+                         if (process == nullptr) return;
+                         process->deliver([deliver, close, raw = process.get()] {
+                           deliver(*raw);
+                           close(*raw);
+                         });
+                       });
+}
+
+void close_at(ReplicaProcess& replica, const PeerWirePtr& wire) {
+  replica.closed(wire);
+}
+void close_at(EngineProcess& source, const PeerWirePtr& wire) {
+  source.forward_closed(wire);
+}
+
 template <class Far>
 bool to_far_end(Context& context, const PeerWirePtr& wire, std::weak_ptr<Far> PeerWire::*far,
                 std::function<void(Far&)> deliver) {
-  if (wire->broken) return false;
+  if (wire->broken || wire->kept) return false;
   ++context.counts.messages;
   if (!context.network.reaches(wire->engine_machine, wire->replica_machine)) {
     ++context.counts.messages_lost;
     break_wire(context, wire);
+    return false;
+  }
+  if (const Duration late = context.network.lateness(wire->engine_machine, wire->replica_machine);
+      late > Duration::zero()) {
+    keep_back<Far>(context, wire, far, late, std::move(deliver), [wire](Far& end) { close_at(end, wire); });
     return false;
   }
   const Duration delay = travel(context, wire->engine_machine, wire->replica_machine);

@@ -76,6 +76,10 @@ void World::heal() {
   inside_->cluster.heal();
 }
 
+void World::schedule(const Schedule& schedule) {
+  inside_->cluster.schedule_all(schedule);
+}
+
 void World::warm_up() {
   Cluster& cluster = inside_->cluster;
   cluster.start();
@@ -117,27 +121,25 @@ void World::judge() {
     if (!cluster.violation) checker->after_healing(cluster);
 }
 
+Schedule schedule_drawn(const WorldOptions& options) {
+  if (options.schedule) return *options.schedule;
+  // A source of its own: cutting the schedule down later must not change anything else.
+  SeededRandom random(options.seed * 0x9e3779b97f4a7c15ull + 1);
+  const DrawOptions draw{options.nodes,        options.volumes, options.servers,
+                         options.shared_store, options.warm_up, options.faults};
+  Schedule schedule = draw_schedule(random, draw_swarm(random, draw), draw);
+  if (options.moves) {
+    // Of its own too: without it a seed is what it was.
+    SeededRandom moves(options.seed * 0x9e3779b97f4a7c15ull + 2);
+    draw_moves(moves, draw, schedule);
+  }
+  return schedule;
+}
+
 Outcome World::run() {
   Cluster& cluster = inside_->cluster;
   const WorldOptions& options = cluster.context.options;
-  if (options.swarm || options.schedule) {
-    Schedule schedule;
-    if (options.schedule) {
-      schedule = *options.schedule;
-    } else {
-      // A source of its own: cutting the schedule down later must not change anything else.
-      SeededRandom random(options.seed * 0x9e3779b97f4a7c15ull + 1);
-      const DrawOptions draw{options.nodes,        options.volumes, options.servers,
-                             options.shared_store, options.warm_up, options.faults};
-      schedule = draw_schedule(random, draw_swarm(random, draw), draw);
-      if (options.moves) {
-        // Of its own too: without it a seed is what it was.
-        SeededRandom moves(options.seed * 0x9e3779b97f4a7c15ull + 2);
-        draw_moves(moves, draw, schedule);
-      }
-    }
-    cluster.schedule_all(schedule);
-  }
+  if (options.swarm || options.schedule) cluster.schedule_all(schedule_drawn(options));
   warm_up();
   const TimePoint end = TimePoint{1s} + options.warm_up + options.faults;
   if (!cluster.violation && cluster.now() < end) cluster.run_for(end - cluster.now());
@@ -145,16 +147,18 @@ Outcome World::run() {
   if (!cluster.violation && !settle(options.heal_limit))
     cluster.violated("L8", "the cluster does not come to rest after the faults have stopped");
   if (!cluster.violation) judge();
-  // Then everything is let go of, and what is on the disks is compared.
-  if (!cluster.violation) {
-    cluster.end_clients();
-    cluster.remove_all_tickets();
-    if (!settle(options.heal_limit))
-      cluster.violated("L3", "the cluster does not come to rest after the last detach");
-    for (const auto& checker : cluster.checkers)
-      if (!cluster.violation) checker->after_healing(cluster);
-  }
+  if (!cluster.violation) let_go();
   return outcome();
+}
+
+void World::let_go() {
+  Cluster& cluster = inside_->cluster;
+  cluster.end_clients();
+  cluster.remove_all_tickets();
+  if (!settle(cluster.context.options.heal_limit))
+    cluster.violated("L3", "the cluster does not come to rest after the last detach");
+  for (const auto& checker : cluster.checkers)
+    if (!cluster.violation) checker->after_healing(cluster);
 }
 
 Outcome World::outcome() const {

@@ -38,6 +38,7 @@ struct WorldOptions {
   std::uint64_t volume_bytes = 8u << 20;
   bool own_shape = false;  // the numbers above follow from the seed
   bool moves = false;      // volumes move while they are attached
+  bool moods = true;       // workloads hammer, or rest for long, as the seed has it; else all are steady
   bool check = true;
   bool keep_trace = false;                                     // for --trace and --html
   std::function<void(const std::string& line)> on_trace = {};  // as it happens
@@ -87,6 +88,9 @@ struct Outcome {
   std::vector<TraceLine> trace;
 };
 
+// What a seed draws, or what `options.schedule` says.
+Schedule schedule_drawn(const WorldOptions& options);
+
 class World {
  public:
   explicit World(WorldOptions options);
@@ -98,6 +102,8 @@ class World {
   Outcome run();
 
   // By hand. ----
+  // What shall happen at its times, beside what is done by hand. Before warm_up().
+  void schedule(const Schedule& schedule);
   // Everybody is up and introduced, or there is a violation.
   void warm_up();
   void run_for(Duration duration);
@@ -112,6 +118,8 @@ class World {
   bool settle(Duration limit);
   // Reads everything back and asks the checkers.
   void judge();
+  // Then everything is let go of, and what is on the disks is compared.
+  void let_go();
 
   const Reality& reality() const;
   CrashPoints& crash_points();

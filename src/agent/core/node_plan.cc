@@ -21,6 +21,12 @@ Lives current_life(const Lives& recorded, const Lives& told, const std::string& 
   return {newer.incarnation + 1, boot_id};
 }
 
+bool is_newcomer(const Lives& recorded, const Lives& told, const std::string& boot_id) {
+  if (told.incarnation == 0 || told.boot_id == boot_id) return false;
+  return recorded.incarnation < told.incarnation ||
+         (recorded.incarnation == told.incarnation && recorded.boot_id != told.boot_id);
+}
+
 std::string disk_objection(const model::longhorn::DiskStatus* known, const DiskFacts& facts) {
   if (!facts.problem.empty()) return facts.problem;
   if (known == nullptr || known->disk_uuid.empty() || known->disk_uuid == facts.uuid) return {};

@@ -25,6 +25,9 @@ struct Lives {
 // A new kernel boot is a new life: nothing of the old one runs any more. The same boot is the same life, also
 // when the agent has forgotten it.
 Lives current_life(const Lives& recorded, const Lives& told, const std::string& boot_id);
+// The node is known, and this machine has never been it: another machine may be, at this moment. A machine
+// that was started anew has its own record of the life before.
+bool is_newcomer(const Lives& recorded, const Lives& told, const std::string& boot_id);
 
 // A disk, looked at.
 struct DiskFacts {

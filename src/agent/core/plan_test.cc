@@ -718,5 +718,14 @@ TEST(NodeStatus, ADiskThatChangedOrVanishedIsNotReadyAndKeepsItsIdentity) {
   EXPECT_TRUE(is_condition_true(look({"u1", "", "ext4", 10, 20}).conditions, "Ready"));
 }
 
+TEST(NodeLife, OnlyAMachineThatHasNeverBeenTheNodeIsANewcomer) {
+  EXPECT_FALSE(is_newcomer({}, {}, "a")) << "nobody has ever been it";
+  EXPECT_FALSE(is_newcomer({}, {1, "a"}, "a")) << "it has lost its record, and its kernel is the same";
+  EXPECT_FALSE(is_newcomer({1, "a"}, {1, "a"}, "b")) << "it was started anew";
+  EXPECT_FALSE(is_newcomer({2, "b"}, {1, "a"}, "c")) << "it died before it could tell of its last life";
+  EXPECT_TRUE(is_newcomer({}, {1, "a"}, "b")) << "another machine, or one that has lost its disk";
+  EXPECT_TRUE(is_newcomer({1, "a"}, {2, "x"}, "b")) << "another one has been the node since";
+}
+
 }  // namespace
 }  // namespace moor::agent

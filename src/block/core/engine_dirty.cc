@@ -18,7 +18,7 @@ void Machine::clear_step() {
   clear_at_ = now_ + config_.clear_interval;
   if (clear_busy_ || !settled() || !all_rw() || shutting_down_ || !chain_jobs_.empty()) return;
   clearing_ = dirty_;
-  if (!MOOR_PLANT("engine-clears-recent")) clearing_.subtract(recent_);
+  clearing_.subtract(recent_);
   recent_.clear();
   operations_.each([this](const Operation& operation) {
     if (operation.kind == OpKind::client && operation.changes_data) {
@@ -78,7 +78,7 @@ void Machine::complete_flush(Operation& operation) {
 }
 
 void Machine::begin_clear() {
-  clearing_.subtract(recent_);
+  if (!MOOR_PLANT("engine-clears-recent")) clearing_.subtract(recent_);
   clear_busy_ = false;
   std::vector<std::uint64_t> regions = clearing_.list(shutting_down_ ? SIZE_MAX : kClearBatch);
   if (regions.empty()) return;

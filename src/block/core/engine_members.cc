@@ -108,7 +108,11 @@ void Machine::handle(PeerRefused&& event) {
 void Machine::handle(PeerLost&& event) {
   if (event.member == kSourceLink) return source_lost(event);
   if (!current(event.member, event.session)) return;
-  if (means_superseded(event.reason) && !MOOR_PLANT("engine-superseded-goes-on")) {
+  if (means_superseded(event.reason)) {
+    if (MOOR_PLANT("engine-superseded-goes-on")) {
+      disconnect(event.member, "fenced");
+      return forget_outstanding(event.member);
+    }
     return become_superseded(
         fmt::format("{}: {}", members_[event.member].config.name, text_of(event.reason, event.message)));
   }

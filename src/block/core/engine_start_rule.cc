@@ -126,9 +126,14 @@ std::vector<const Candidate*> in_sync_members(const StartQuestion& question) {
   return found;
 }
 
+// 0: it has restarted since.
+Epoch served_by(const Candidate* candidate) {
+  return MOOR_PLANT("engine-keeps-discontinuous") ? 1 : candidate->answer->served;
+}
+
 // A member that restarted may lack acknowledged writes that were not flushed; one that did not has them all.
 void keep_continuous(std::vector<const Candidate*>& members, StartPlan& plan) {
-  const auto continuous = [](const Candidate* c) { return c->answer->served != 0; };
+  const auto continuous = [](const Candidate* c) { return served_by(c) != 0; };
   plan.fresh_export = std::none_of(members.begin(), members.end(), continuous);
   if (plan.fresh_export) return;
   for (const Candidate* member : members) {
@@ -136,14 +141,12 @@ void keep_continuous(std::vector<const Candidate*>& members, StartPlan& plan) {
       plan.reasons.push_back(fmt::format("{} has restarted while another member has not", member->name));
     }
   }
-  std::erase_if(members, [&](const Candidate* c) {
-    return !continuous(c) && !MOOR_PLANT("engine-keeps-discontinuous");
-  });
+  std::erase_if(members, [&](const Candidate* c) { return !continuous(c); });
 }
 
 MemberIndex choose_source(const std::vector<const Candidate*>& members) {
   const auto rank = [](const Candidate* c) {
-    return std::tuple(c->answer->served, c->answer->generation, c->local, ~c->index);
+    return std::tuple(served_by(c), c->answer->generation, c->local, ~c->index);
   };
   return (*std::max_element(members.begin(), members.end(),
                             [&](const Candidate* a, const Candidate* b) { return rank(a) < rank(b); }))

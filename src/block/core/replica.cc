@@ -152,9 +152,12 @@ void Replica::fence_all_but(PeerId peer) {
   }
 }
 
+// Those that are entering have nothing to drain. They would wait for each other for ever where a stop has
+// fenced them all.
 bool Replica::is_drained(PeerId except) const {
   for (const auto& [id, connection] : connections_) {
-    if (id != except && connection.fenced && connection.in_flight > 0) return false;
+    const bool served = connection.kind != Kind::entering;
+    if (id != except && served && connection.fenced && connection.in_flight > 0) return false;
   }
   return true;
 }
@@ -334,7 +337,7 @@ void Replica::stop() {
 
 Task<void> Replica::stop_all() {
   for (auto& [id, connection] : connections_) connection.fenced = true;
-  while (!is_drained(0)) co_await drained_.wait();
+  while (in_flight() > 0) co_await drained_.wait();
   Result<void> outcome;
   if (opened_) {
     outcome = co_await store_.stop();

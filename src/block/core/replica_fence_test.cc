@@ -336,6 +336,18 @@ TEST_F(Fence, GenerationsAreDurableAndNeverGoBack) {
   EXPECT_EQ(world_.replica().answer().generation, 12u);
 }
 
+TEST_F(Fence, AStopEndsWhileTwoEnginesWaitForAThirdToDrain) {
+  make();
+  const PeerId peer = world_.connect(1);
+  const auto bytes = pattern(4096, 1);
+  world_.submit(peer, SimReplica::request_of(PeerOp::write, {0, bytes.size()}), bytes);
+  world_.begin_hello(SimReplica::hello_of(2, "e2"));
+  world_.begin_hello(SimReplica::hello_of(3, "e3"));
+  ASSERT_TRUE(world_.stop().ok()) << "those that come in wait for each other";
+  ASSERT_TRUE(world_.start().ok());
+  EXPECT_EQ(world_.read(world_.connect(4), 0, 4096), bytes);
+}
+
 TEST_F(Fence, ACleanStopIsRecordedAndTheNextWriteTakesItBack) {
   make();
   PeerId peer = world_.connect(1);

@@ -396,6 +396,7 @@ Task<Result<void>> ReplicaStore::clear_dirty(std::vector<std::uint64_t> regions)
   // The engine vouches for the other members; whether this one still has unsynced writes there, it knows best
   // itself.
   co_return co_await dirty_.clear(std::move(regions), [this](std::uint64_t region) {
+    if (MOOR_PLANT("engine-clears-without-flush")) return false;
     if (region >= region_mutation_.size() || region_mutation_[region] > flushed_) return true;
     const std::uint64_t first = region * kRegionSize / kBlockSize;
     const std::uint64_t last = first + kRegionSize / kBlockSize - 1;

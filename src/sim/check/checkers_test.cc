@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/assert.h"
+#include "model/longhorn/engine.h"
+#include "model/longhorn/replica.h"
 #include "sim/check/fake_reality.h"
 
 namespace moor::sim {
@@ -690,6 +692,27 @@ TEST(Checkers, EachStandsInTheListOnceUnderAUniqueName) {
     EXPECT_NE(entry.make(), nullptr);
   }
   EXPECT_GE(names.size(), 30u);
+}
+
+const char* const kSomeReplica = R"({"apiVersion":"longhorn.io/v1beta2","kind":"Replica",
+    "metadata":{"name":"r"},"spec":{"nodeID":"node-1"}})";
+
+TEST_F(CheckerTest, S40AWatchThatIsToldOfEveryWriteIsFine) {
+  watch(invariant_s40_a_watch_has_no_gap());
+  write({kSomeReplica});  // revision 11
+  write({kSomeReplica});
+  tell_watch(control::kind_of<model::longhorn::Replica>(), 10, {11, 12});
+  tell_watch(control::kind_of<model::longhorn::Replica>(), 11, {12});
+  tell_watch(control::kind_of<model::longhorn::Engine>(), 10, {});
+  expect_fine();
+}
+
+TEST_F(CheckerTest, S40AWatchThatLeavesAWriteOutIsNoticed) {
+  watch(invariant_s40_a_watch_has_no_gap());
+  write({kSomeReplica});
+  write({kSomeReplica});
+  tell_watch(control::kind_of<model::longhorn::Replica>(), 10, {12});
+  expect_said("S40", {"after revision 10", "revision 11"});
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ std::unique_ptr<Checker> invariant_s04_replica_obeys_its_floor();
 std::unique_ptr<Checker> invariant_s05_members_know_the_epoch();
 std::unique_ptr<Checker> invariant_s06_no_member_is_dropped_silently();
 std::unique_ptr<Checker> invariant_s11_one_engine_per_node();
+std::unique_ptr<Checker> invariant_s44_one_full_disk_stops_nobody();
 std::unique_ptr<Checker> liveness_members_are_equal_at_rest();
 
 // attach_checks.cc
@@ -42,6 +43,7 @@ std::unique_ptr<Checker> invariant_s33_directory_of_one_volume();
 std::unique_ptr<Checker> invariant_s37_attach_limit();
 std::unique_ptr<Checker> invariant_s38_no_write_is_lost();
 std::unique_ptr<Checker> invariant_s39_only_the_leader_decides();
+std::unique_ptr<Checker> invariant_s40_a_watch_has_no_gap();
 std::unique_ptr<Checker> invariant_s45_limits_are_written_down();
 std::unique_ptr<Checker> rule_agent_stops_only_what_it_is_told_to();
 

@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "sim/check/checks.h"
 #include "sim/check/support.h"
@@ -46,6 +50,7 @@ class ReplicaObeysItsFloor final : public Checker {
       known = now;
       if (replica.core == nullptr || !replica.open) continue;
       const auto holder = replica.core->holder();
+      if (holder) look_at_session(replica, *holder);
       if (holder && !(*holder == now))
         violated(fmt::format(
             "replica {} on node {} obeys epoch {} of {} (session {}), and its disk knows epoch {} of "
@@ -54,7 +59,22 @@ class ReplicaObeysItsFloor final : public Checker {
             now.session));
     }
   }
-  std::map<std::pair<std::string, std::string>, block::Floor> floors_;
+  // A session is one connection: whoever else says that it is this one speaks with a voice of the past.
+  void look_at_session(const ReplicaSight& replica, const block::Floor& holder) {
+    const Place where{replica.node, replica.directory};
+    const std::pair connection{replica.pid, replica.holder_connection};
+    auto& known = sessions_[where];
+    if (known.first == holder && known.second != connection)
+      violated(fmt::format(
+          "replica {} on node {} has let session {} of epoch {} of {} in twice: the one that came first "
+          "is fenced by its own past",
+          replica.name, replica.node, holder.session, holder.epoch, holder.engine));
+    known = {holder, connection};
+  }
+
+  using Place = std::pair<std::string, std::string>;  // node, directory
+  std::map<Place, block::Floor> floors_;
+  std::map<Place, std::pair<block::Floor, std::pair<int, std::uint64_t>>> sessions_;
 };
 
 // What an engine that acknowledges now has to do with the Grant that is in force.
@@ -127,6 +147,28 @@ class NoMemberIsDroppedSilently final : public Checker {
             found == served->status.members.end() ? "no member for the engine"
             : found->connected                    ? "out for the engine"
                                                   : "not connected"));
+    }
+  }
+};
+
+// A member that cannot take a write is taken out; a client hears of it only when nobody could take it.
+class OneFullDiskStopsNobody final : public Checker {
+ public:
+  OneFullDiskStopsNobody() : Checker("S44") {}
+  void on_answer(const Reality& reality, const ClientAnswer& answer) override {
+    if (answer.error != ENOSPC || answer.op != ClientOp::write || answer.epoch == 0) return;
+    const auto engines = reality.engines_of(answer.volume);
+    const EngineSight* engine = find_engine(engines, answer.volume, answer.epoch);
+    if (engine == nullptr || engine->core == nullptr) return;
+    const auto replicas = reality.replicas_of(answer.volume);
+    for (const auto& member : engine->core->status().members) {
+      const ReplicaSight* replica = find_replica(replicas, member.config.name);
+      if (member.mode != block::MemberMode::rw || !member.connected || replica == nullptr) continue;
+      if (replica->full_until >= answer.submitted) continue;
+      return violated(fmt::format(
+          "volume {}: a write of a client on node {} failed for want of room, and member {}, which is in "
+          "step, had room all the time",
+          answer.volume, answer.node, member.config.name));
     }
   }
 };
@@ -205,6 +247,9 @@ std::unique_ptr<Checker> invariant_s05_members_know_the_epoch() {
 }
 std::unique_ptr<Checker> invariant_s06_no_member_is_dropped_silently() {
   return std::make_unique<NoMemberIsDroppedSilently>();
+}
+std::unique_ptr<Checker> invariant_s44_one_full_disk_stops_nobody() {
+  return std::make_unique<OneFullDiskStopsNobody>();
 }
 std::unique_ptr<Checker> invariant_s11_one_engine_per_node() {
   return std::make_unique<OneEnginePerNode>();

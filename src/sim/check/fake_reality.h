@@ -93,6 +93,13 @@ class CheckerTest : public testing::Test {
     ++reality_.number;
     checker_->on_answer(reality_, answer);
   }
+  // A watch of all objects of that kind, which goes on after a revision, is told of these.
+  void tell_watch(const model::KindInfo& kind, store::Revision after, std::vector<store::Revision> seen) {
+    const auto selection = registry::Selection::make({&kind, "", "", ""}, {}, {});
+    MOOR_ASSERT(selection.ok(), "everything can be selected");
+    const store::Revision upto = seen.empty() ? after : seen.back();
+    checker_->on_watch(reality_, {&*selection, after, upto, std::move(seen)});
+  }
   void later(Duration duration) { reality_.at = reality_.at + duration; }
 
   void expect_fine() const { EXPECT_TRUE(said_.empty()) << said_.front(); }

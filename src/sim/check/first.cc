@@ -115,6 +115,11 @@ class EpochsOnlyGrow final : public Checker {
 class AnEpochHasOneEngine final : public Checker {
  public:
   AnEpochHasOneEngine() : Checker("S3") {}
+  void on_commit(const Reality&, const Commit& commit) override {
+    for (const Change& change : commit.changes)
+      if (change.kind == &control::kind_of<Grant>() && change.before == nullptr)  // another of that name
+        std::erase_if(owners_, [&](const auto& one) { return one.first.first == change.name; });
+  }
   void at_step(const Reality& reality, const Step& step) override {
     if (!step.processes) return;
     for (const std::string& volume : step.volumes) look(reality.engines_of(volume));

@@ -148,11 +148,11 @@ class NoWorkloadIsInterrupted final : public Judge {
     for (const auto& [id, ticket] : book.spec.attachment_tickets) {
       if (ticket.node_id.empty() || may_lapse(reality, ticket) || naive::is_served_by_share(ticket, volume))
         continue;
-      if (ticket.owner) continue;  // its owner may be gone, and with it the ticket
       if (ticket.node_id != node) {
         workload_elsewhere |= naive::is_workload(ticket);
         continue;
       }
+      if (ticket.owner) continue;  // its owner may be gone, and with it the ticket
       if (!naive::fits(ticket, volume.spec.disable_frontend)) continue;
       if (naive::may_be_interrupted(ticket, volume)) {
         yields = &ticket;

@@ -71,17 +71,23 @@ class DirectoryOfOneVolume final : public Checker {
 std::set<std::string> volumes_on(const Reality& reality, const std::string& node) {
   std::set<std::string> found;
   for (const lh::Volume& volume : reality.all<lh::Volume>())
-    if (volume.spec.node_id == node || volume.status.current_node_id == node)
+    if (volume.spec.node_id == node || volume.spec.migration_node_id == node ||
+        volume.status.current_node_id == node)
       found.insert(in_brackets(volume.metadata.space, volume.metadata.name));
   return found;
 }
 
-// The node that a commit sends this volume to; empty: none.
+// The node that a commit sends this volume to; empty: none. The destination of a move takes its place when
+// the move begins, not when it is confirmed.
 std::string newly_on(const Change& change) {
   const auto volume = changed<lh::Volume>(change);
   if (!volume || !volume->after) return {};
-  const std::string& node = volume->after->spec.node_id;
-  return volume->before && volume->before->spec.node_id == node ? "" : node;
+  for (const std::string& node : {volume->after->spec.node_id, volume->after->spec.migration_node_id}) {
+    const bool was = volume->before &&
+                     (volume->before->spec.node_id == node || volume->before->spec.migration_node_id == node);
+    if (!node.empty() && !was) return node;
+  }
+  return {};
 }
 
 class AttachLimit final : public Checker {

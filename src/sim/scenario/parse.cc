@@ -26,9 +26,15 @@ struct Form {
 
 const std::vector<Form>& statement_forms() {
   static const std::vector<Form> forms = {
-      {"cluster", {{"nodes", Word::number}, {"servers", Word::number}, {"seed", Word::number}}},
+      {"cluster",
+       {{"nodes", Word::number},
+        {"servers", Word::number},
+        {"seed", Word::number},
+        {"store", Word::text},
+        {"moods", Word::text}}},
       {"volume VOLUME",
        {{"replicas", Word::number}, {"mode", Word::text}, {"nodes", Word::text}, {"migratable", Word::text}}},
+      {"create VOLUME", {{"replicas", Word::number}, {"mode", Word::text}, {"migratable", Word::text}}},
       {"setting TEXT TEXT"},
       {"want VOLUME on NODE",
        {{"as", Word::ticket},
@@ -41,11 +47,12 @@ const std::vector<Form>& statement_forms() {
       {"retarget VOLUME TICKET to NODE"},
       {"activate VOLUME TICKET"},
       {"delete VOLUME"},
-      {"writer VOLUME on NODE"},
-      {"no-writer VOLUME on NODE"},
+      {"writer VOLUME on NODE", {{"as", Word::ticket}}},
+      {"reader VOLUME on NODE", {{"as", Word::ticket}}},
+      {"no-writer VOLUME on NODE", {{"as", Word::ticket}}},
       {"crash server SERVER", {{"for", Word::duration}}},
       {"crash agent NODE", {{"for", Word::duration}}},
-      {"hand-over VOLUME from NODE to NODE"},
+      {"hand-over VOLUME from NODE to NODE", {{"as", Word::ticket}, {"then", Word::ticket}}},
       {"sweep-begin"},
       {"sweep-end"},
       {"crash engine VOLUME"},
@@ -56,6 +63,7 @@ const std::vector<Form>& statement_forms() {
       {"crash replicas VOLUME"},
       {"power node NODE", {{"for", Word::duration}}},
       {"power server SERVER", {{"for", Word::duration}}},
+      {"power room", {{"for", Word::duration}}},
       {"pause server SERVER", {{"for", Word::duration}}},
       {"pause agent NODE", {{"for", Word::duration}}},
       {"pause engine VOLUME", {{"for", Word::duration}}},
@@ -68,6 +76,11 @@ const std::vector<Form>& statement_forms() {
       {"cut-store SERVER", {{"for", Word::duration}}},
       {"lossy NODE NUMBER", {{"for", Word::duration}}},
       {"slow NODE NUMBER", {{"for", Word::duration}}},
+      {"late NODE NUMBER", {{"for", Word::duration}}},
+      {"stray-hello VOLUME NUMBER TEXT"},
+      {"rot VOLUME NUMBER"},
+      {"lose-data VOLUME NUMBER"},
+      {"twin NODE", {{"for", Word::duration}}},
       {"lose-answers NODE", {{"for", Word::duration}}},
       {"cut-watches", {{"for", Word::duration}}},
       {"compact"},
@@ -78,6 +91,7 @@ const std::vector<Form>& statement_forms() {
       {"slow-disk NODE", {{"for", Word::duration}}},
       {"old-boot NODE"},
       {"late-commands NODE", {{"for", Word::duration}}},
+      {"fault TEXT NUMBER", {{"for", Word::duration}, {"with", Word::text}, {"process", Word::text}}},
       {"settle", {{"within", Word::duration}}},
       {"wait DURATION"},
   };
@@ -228,7 +242,25 @@ bool takes_condition(std::string_view verb) {
   return verb == "until" || verb == "always" || verb == "never" || verb == "check";
 }
 
+Result<Statement> read_statement(const std::vector<std::string>& words);
+
+// "at 1500ms" and a statement, or nothing: until then nothing more is told.
+Result<Statement> read_timed(const std::vector<std::string>& words) {
+  const auto when = words.size() > 1 ? parse_duration(words[1]) : make_error(Errc::invalid, "");
+  if (!when)
+    return make_error(Errc::invalid, "\"at\" needs a time since the start: at 1500ms crash agent n1");
+  Statement statement;
+  if (words.size() > 2) {
+    TRY(statement, read_statement({words.begin() + 2, words.end()}));
+  } else {
+    statement.verb = "at";
+  }
+  statement.at = *when;
+  return statement;
+}
+
 Result<Statement> read_statement(const std::vector<std::string>& words) {
+  if (words[0] == "at") return read_timed(words);
   Statement statement;
   statement.verb = words[0];
   if (!takes_condition(statement.verb)) {
@@ -260,6 +292,12 @@ Result<void> take_cluster(const Statement& statement, Scenario& scenario) {
   scenario.nodes = static_cast<std::uint32_t>(value("nodes", scenario.nodes));
   scenario.servers = static_cast<std::uint32_t>(value("servers", scenario.servers));
   scenario.seed = value("seed", scenario.seed);
+  const auto is = [&](const char* name, const char* text) {
+    const auto found = statement.options.find(name);
+    return found != statement.options.end() && found->second == text;
+  };
+  scenario.shared_store = scenario.servers > 1 || is("store", "shared");
+  scenario.moods = is("moods", "yes");
   if (scenario.nodes < 1 || scenario.nodes > 32)
     return make_error(Errc::invalid, "a cluster has 1 to 32 nodes");
   if (scenario.servers < 1 || scenario.servers > 5)
@@ -290,6 +328,7 @@ Result<void> take(Statement statement, Scenario& scenario) {
   }
   TRY_VOID(check_names(statement, scenario));
   if (statement.verb == "volume") {
+    if (statement.at) scenario.volumes = std::max(scenario.volumes, number_of(statement.words[0]) - 1);
     if (number_of(statement.words[0]) != scenario.volumes + 1)
       return make_error(Errc::invalid, fmt::format("the next volume is v{}", scenario.volumes + 1));
     ++scenario.volumes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "base/assert.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr Duration kUntilLimit = std::chrono::seconds(60);
 constexpr Duration kSettleLimit = std::chrono::minutes(10);
+constexpr Duration kTimedSettleLimit = std::chrono::minutes(30);  // as a seed has it
 // Long enough to matter to everybody who waits for a lease, short enough to end within any limit.
 constexpr Duration kFaultLasts = std::chrono::seconds(5);
 
@@ -60,6 +62,7 @@ std::optional<FaultKind> fault_kind(const Statement& statement) {
       {"crash", "", FaultKind::kill_process},
       {"power", "node", FaultKind::power_node},
       {"power", "server", FaultKind::power_server},
+      {"power", "room", FaultKind::power_room},
       {"pause", "server", FaultKind::pause_server},
       {"pause", "agent", FaultKind::pause_agent},
       {"pause", "", FaultKind::pause_process},
@@ -70,6 +73,11 @@ std::optional<FaultKind> fault_kind(const Statement& statement) {
       {"cut-store", "", FaultKind::cut_store},
       {"lossy", "", FaultKind::lossy},
       {"slow", "", FaultKind::slow},
+      {"late", "", FaultKind::late},
+      {"stray-hello", "", FaultKind::stray_hello},
+      {"rot", "", FaultKind::bit_rot},
+      {"lose-data", "", FaultKind::lost_data},
+      {"twin", "", FaultKind::twin},
       {"lose-answers", "", FaultKind::lose_answers},
       {"cut-watches", "", FaultKind::watch_cuts},
       {"compact", "", FaultKind::expire_watches},
@@ -113,11 +121,22 @@ Fault to_fault(const Statement& statement, FaultKind kind) {
       else if (words.size() > 2)
         fault.process += "-r-" + words[2];
       break;
+    case FaultKind::stray_hello: {
+      static const std::map<std::string, std::int64_t> kinds{
+          {"old-epoch", 0}, {"other-engine", 1}, {"old-session", 2}, {"twice", 3}};
+      const auto named = kinds.find(words[2]);
+      fault.argument = named == kinds.end() ? 3 : named->second;
+      fault.process = fmt::format("replica {}-r-{}", volume_name(words[0]), words[1]);
+      break;
+    }
+    case FaultKind::bit_rot: fault.argument = 1000; [[fallthrough]];
+    case FaultKind::lost_data:
     case FaultKind::failing_sync:
       fault.process = fmt::format("replica {}-r-{}", volume_name(words[0]), words[1]);
       break;
     case FaultKind::cut_one_way: fault.argument = statement.verb == "cut-in" ? 1 : 0; break;
     case FaultKind::cut_pair: fault.argument = number_of(words[1]) - 1; break;
+    case FaultKind::late:
     case FaultKind::lossy:
     case FaultKind::slow: fault.argument = static_cast<std::int64_t>(std::stoll(words[1])); break;
     case FaultKind::step_clock:
@@ -125,6 +144,21 @@ Fault to_fault(const Statement& statement, FaultKind kind) {
       break;
     default: break;
   }
+  return fault;
+}
+
+// "fault crash_point 3 for 5s with 120": every fault as a seed draws it.
+std::optional<Fault> drawn_fault(const Statement& statement) {
+  if (statement.verb != "fault") return std::nullopt;
+  Fault fault;
+  const auto kind = fault_kind_of(statement.words[0]);
+  if (!kind) return std::nullopt;
+  fault.kind = *kind;
+  fault.target = static_cast<std::uint32_t>(std::stoul(statement.words[1]));
+  fault.lasts = duration(statement, "for", Duration{0});
+  fault.argument = std::strtoll(option(statement, "with", "0").c_str(), nullptr, 10);
+  fault.process = option(statement, "process");
+  std::replace(fault.process.begin(), fault.process.end(), '/', ' ');
   return fault;
 }
 
@@ -143,15 +177,16 @@ std::optional<Wish> to_wish(const Statement& statement) {
     if (word.size() > 1 && word[0] == 'n' && word[1] >= '0' && word[1] <= '9') wish.node = number_of(word);
   if (statement.verb == "hand-over") {
     wish.kind = WishKind::hand_over;  // its tickets are found by their nodes
-  } else if (statement.verb == "volume") {
+  } else if (statement.verb == "volume" || statement.verb == "create") {
     wish.kind = WishKind::create_volume;
     wish.replicas = static_cast<std::uint32_t>(std::stoul(option(statement, "replicas", "3")));
     wish.access_mode = option(statement, "mode", "rwo");
     wish.migratable = option(statement, "migratable") == "yes";
   } else if (statement.verb == "delete") {
     wish.kind = WishKind::delete_volume;
-  } else if (statement.verb == "writer") {
+  } else if (statement.verb == "writer" || statement.verb == "reader") {
     wish.kind = WishKind::open_client;
+    if (statement.verb == "reader") wish.type = "reader";
   } else if (statement.verb == "no-writer") {
     wish.kind = WishKind::close_client;
   } else if (statement.verb == "drop") {
@@ -166,6 +201,8 @@ std::optional<Wish> to_wish(const Statement& statement) {
       wish.parameters["disableFrontend"] = frontend == "yes" ? "false" : frontend == "no" ? "true" : "any";
     }
     wish.owner = option(statement, "owner");
+    if (wish.owner.size() > 1 && wish.owner[0] == 'v' && wish.owner[1] >= '1' && wish.owner[1] <= '9')
+      wish.owner = volume_name(wish.owner);
     wish.expires = duration(statement, "expires", Duration{0});
   } else if (statement.verb == "retarget") {
     wish.kind = WishKind::retarget;
@@ -194,6 +231,7 @@ class Run {
   }
 
   ScenarioOutcome finish() {
+    const bool timed = schedule_timed();
     world_.warm_up();
     for (const Statement& statement : scenario_.statements) {
       if (failed(statement)) break;
@@ -201,8 +239,10 @@ class Run {
     }
     if (!failure_ && !world_.violation()) {
       world_.heal();
-      world_.settle(kSettleLimit);
+      if (!world_.settle(timed ? kTimedSettleLimit : kSettleLimit) && timed && !world_.violation())
+        failure_ = scenario_.file + ": L8: the cluster does not come to rest after the faults have stopped";
       world_.judge();
+      if (timed && !world_.violation()) world_.let_go();
     }
     if (!failure_ && world_.violation())
       failure_ =
@@ -216,7 +256,8 @@ class Run {
     world.seed = options.seed.value_or(scenario.seed);
     world.nodes = scenario.nodes;
     world.servers = scenario.servers;
-    world.shared_store = scenario.servers > 1;
+    world.shared_store = scenario.shared_store;
+    world.moods = scenario.moods;
     world.volumes = 0;
     world.swarm = false;
     world.keep_trace = options.keep_trace;
@@ -235,7 +276,51 @@ class Run {
     failure_ = fmt::format("{}:{}: {}: {}", scenario_.file, statement.line, statement.text, why);
   }
 
+  // What has a time is known before the story begins, as a seed's schedule is.
+  bool schedule_timed() {
+    Schedule schedule;
+    for (const Statement& statement : scenario_.statements) {
+      if (!statement.at || statement.verb == "at") continue;
+      if (auto fault = fault_of(statement)) {
+        fault->at = *statement.at;
+        schedule.faults.push_back(*std::move(fault));
+      } else if (auto wish = wish_of(statement)) {
+        wish->at = *statement.at;
+        schedule.wishes.push_back(*std::move(wish));
+      }
+    }
+    if (schedule.faults.empty() && schedule.wishes.empty()) return false;
+    world_.schedule(schedule);
+    return true;
+  }
+
+  static std::optional<Fault> fault_of(const Statement& statement) {
+    if (auto drawn = drawn_fault(statement)) return drawn;
+    if (const auto kind = fault_kind(statement)) return to_fault(statement, *kind);
+    return std::nullopt;
+  }
+
+  // A writer is the workload of the ticket that was last wanted there: it opens the device when that is
+  // satisfied, and ends with it.
+  std::optional<Wish> wish_of(const Statement& statement) {
+    auto wish = to_wish(statement);
+    if (!wish) return wish;
+    const auto place = std::pair(wish->volume, wish->node);
+    if (wish->kind == WishKind::attach || wish->kind == WishKind::retarget) tickets_[place] = wish->ticket;
+    if (wish->kind == WishKind::open_client || wish->kind == WishKind::close_client)
+      wish->ticket = option(statement, "as", tickets_[place]);
+    if (wish->kind == WishKind::hand_over) {
+      wish->ticket = option(statement, "as", tickets_[{wish->volume, number_of(statement.words[2])}]);
+      wish->type = option(statement, "then", tickets_[place]);
+    }
+    return wish;
+  }
+
   void perform(const Statement& statement) {
+    if (statement.verb == "at")
+      return world_.run_for(std::max<Duration>(
+          TimePoint{std::chrono::seconds(1)} + *statement.at - world_.reality().now(), Duration{0}));
+    if (statement.at) return;
     if (statement.verb == "wait") return world_.run_for(*parse_signed_duration(statement.words[0]));
     if (statement.verb == "sweep-begin" || statement.verb == "sweep-end")
       return world_.crash_points().set_window(statement.verb == "sweep-begin");
@@ -247,19 +332,10 @@ class Run {
     if (statement.verb == "until" || statement.verb == "check" || statement.verb == "always" ||
         statement.verb == "never")
       return ask(statement);
-    if (const auto kind = fault_kind(statement)) return world_.inject(to_fault(statement, *kind));
-    auto wish = to_wish(statement);
+    if (const auto fault = fault_of(statement)) return world_.inject(*fault);
+    if (statement.verb == "fault") return fail(statement, "there is no such fault");
+    const auto wish = wish_of(statement);
     MOOR_ASSERT(wish.has_value(), "the parser lets through only statements that exist");
-    // A writer is the workload of the ticket that was last wanted there: it opens the device when that is
-    // satisfied, and ends with it.
-    const auto place = std::pair(wish->volume, wish->node);
-    if (wish->kind == WishKind::attach || wish->kind == WishKind::retarget) tickets_[place] = wish->ticket;
-    if (wish->kind == WishKind::open_client || wish->kind == WishKind::close_client)
-      wish->ticket = tickets_[place];
-    if (wish->kind == WishKind::hand_over) {
-      wish->ticket = tickets_[{wish->volume, number_of(statement.words[2])}];
-      wish->type = tickets_[place];
-    }
     world_.wish(*wish);
   }
 

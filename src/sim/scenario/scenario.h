@@ -22,6 +22,8 @@ struct Statement {
   std::string verb;
   std::vector<std::string> words;
   std::map<std::string, std::string> options;
+  std::optional<Duration> at =
+      std::nullopt;  // "at 1500ms crash agent n1": at that time, whatever else is told
   bool operator==(const Statement&) const = default;
 };
 
@@ -31,6 +33,8 @@ struct Scenario {
   std::uint64_t seed = 1;
   std::uint32_t nodes = 3;
   std::uint32_t servers = 1;
+  bool shared_store = false;  // also with one server
+  bool moods = false;         // workloads are not all steady
   std::uint32_t volumes = 0;  // that it names: v1 … vN
   std::vector<Statement> statements;
 };
