@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/app.h"
+#include "cli/objects.h"
 #include "registry/testing/world.h"
 
 namespace moor::cli {
@@ -435,6 +436,22 @@ TEST_F(Moor, EveryCommandHasHelpWithAnExample) {
   }
   EXPECT_EQ(moor("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("Exit codes: 0 done"));
+}
+
+// The engine that a confirmed move leaves behind calls itself active until it is gone.
+TEST(Objects, TheEngineInUseIsNeitherTheStandbyNorTheOneThatGoes) {
+  model::longhorn::Engine source;
+  source.metadata.name = "v-e";
+  source.spec.active = true;
+  model::longhorn::Engine destination;
+  destination.metadata.name = "v-e-b";
+  EXPECT_EQ(choose_engine({source, destination})->metadata.name, "v-e");
+  destination.spec.active = true;
+  source.metadata.deletion_timestamp = model::Time();
+  EXPECT_EQ(choose_engine({source, destination})->metadata.name, "v-e-b");
+  EXPECT_EQ(choose_engine({destination, source})->metadata.name, "v-e-b");
+  EXPECT_EQ(choose_engine({source})->metadata.name, "v-e");
+  EXPECT_FALSE(choose_engine({}).has_value());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include <algorithm>
 #include <numeric>
 
@@ -98,9 +100,12 @@ Task<Outcome<std::optional<Json>>> find_object(Context& context, registry::Resou
 }
 
 std::optional<model::longhorn::Engine> choose_engine(std::vector<model::longhorn::Engine> engines) {
+  const auto rank = [](const model::longhorn::Engine& engine) {
+    return std::pair(!engine.metadata.deletion_timestamp.has_value(), engine.spec.active);
+  };
   std::optional<model::longhorn::Engine> best;
   for (model::longhorn::Engine& engine : engines)
-    if (!best || (engine.spec.active && !best->spec.active)) best = std::move(engine);
+    if (!best || rank(engine) > rank(*best)) best = std::move(engine);
   return best;
 }
 

@@ -81,7 +81,7 @@ std::vector<Json> jsons_of(const std::vector<Pair<T>>& pairs) {
 
 // The engine that serves the volume, whichever of its two slots it is in; absent: none.
 Task<Outcome<std::optional<model::longhorn::Engine>>> engine_in_use(Context& context, std::string volume);
-// Of several, the one in use: during a move the standby is not.
+// Of several, the one in use: during a move the standby is not, and after it the one that goes is not.
 std::optional<model::longhorn::Engine> choose_engine(std::vector<model::longhorn::Engine> engines);
 
 // "3m2s" since then; "" when the time is not known.
