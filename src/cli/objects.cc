@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "registry/prepare.h"
 
