@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -15,8 +16,7 @@ from support import DEADLINE, skip
 HERE = pathlib.Path(__file__).parent
 PLACE = pathlib.Path(os.environ["MOOR_GUEST_DIR"])
 KERNEL = "linux-image-cloud-amd64"  # names the newest of its kind as its dependency
-MODULES = ["virtio/virtio", "virtio/virtio_ring", "virtio/virtio_pci_legacy_dev", "virtio/virtio_pci_modern_dev",
-           "virtio/virtio_pci", "block/virtio_blk"]
+MODULES = ["virtio_pci", "virtio_blk"]  # and what they need
 SIZE = 64 << 20  # of the volume; a saved state knows it
 
 
@@ -48,15 +48,32 @@ def fetch(directory):
         package.unlink()
 
 
+def in_order(modules, wanted):
+    """The files of the wanted modules and of all they need, each after what it needs. Which module needs which differs
+    from kernel to kernel, so each is asked."""
+    files = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
+    ordered = []
+
+    def take(name):
+        needs = re.search(rb"\0depends=([^\0]*)\0", files[name].read_bytes())
+        for other in needs[1].decode().split(",") if needs and needs[1] else []:
+            take(other.replace("-", "_"))
+        if files[name] not in ordered:
+            ordered.append(files[name])
+
+    for name in wanted:
+        take(name)
+    return ordered
+
+
 def pack(directory):
     """kernel and initrd out of directory/root."""
     root, tree = directory / "root", directory / "tree"
     (tree / "bin").mkdir(parents=True)
     (tree / "modules").mkdir()
     shutil.copy(next((root / "bin").glob("busybox")), tree / "bin" / "busybox")
-    drivers = next((root / "lib" / "modules").iterdir()) / "kernel" / "drivers"
-    for module in MODULES:
-        shutil.copy(drivers / f"{module}.ko", tree / "modules")
+    for number, module in enumerate(in_order(root / "lib" / "modules", MODULES)):
+        shutil.copy(module, tree / "modules" / f"{number:02}-{module.name}")
     shutil.copy(HERE / "guest" / "init", tree / "init")
     (tree / "init").chmod(0o755)
     run("gcc", "-O2", "-static", "-Wall", "-Werror", "-o", tree / "beat", HERE / "guest" / "beat.c")
