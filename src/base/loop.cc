@@ -4,23 +4,63 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <deque>
+#include <thread>
 #include <unordered_map>
 
 namespace moor {
 namespace asio = boost::asio;
 
+namespace {
+// So much of its own work the loop does before it looks at its sockets again.
+constexpr int kWorkPerTurn = 256;
+}  // namespace
+
+// Work that the loop's own thread posts waits in a queue of its own: Asio would take a lock and allocate for
+// each piece, and ask the kernel for events after nearly every one.
 struct Loop::Inside {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard{context.get_executor()};
   std::unordered_map<TimerId, asio::steady_timer> timers;
   TimerId next_timer = 1;
+  std::atomic<std::thread::id> thread;
+  std::deque<Work> ready;
+  bool turn_posted = false;
+  int most = 1;  // pieces per turn; run_one() promises one
+
+  void post_turn() {
+    turn_posted = true;
+    asio::post(context, [this] { run_turn(); });
+  }
+
+  void run_turn() {
+    for (int done = 0; done < most && !ready.empty(); ++done) {
+      const Work work = std::move(ready.front());
+      ready.pop_front();
+      work();
+    }
+    turn_posted = false;
+    if (!ready.empty()) post_turn();
+  }
 };
 
 Loop::Loop() : inside_(std::make_unique<Inside>()) {}
-Loop::~Loop() = default;
+
+Loop::~Loop() {
+  // Whatever is dropped may own tasks that post once more while they go.
+  while (!inside_->ready.empty()) {
+    std::deque<Work> dropped = std::move(inside_->ready);
+    inside_->ready.clear();
+  }
+}
 
 void Loop::post(Work work) {
-  asio::post(inside_->context, std::move(work));
+  if (inside_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id())
+    return asio::post(inside_->context, std::move(work));
+  inside_->ready.push_back(std::move(work));
+  if (!inside_->turn_posted) inside_->post_turn();
 }
 
 Executor::TimerId Loop::start_timer(TimePoint when, Work work) {
@@ -40,10 +80,14 @@ void Loop::stop_timer(TimerId timer) {
 }
 
 bool Loop::run_one() {
+  inside_->thread = std::this_thread::get_id();
+  inside_->most = 1;
   return inside_->context.run_one() > 0;
 }
 
 void Loop::run() {
+  inside_->thread = std::this_thread::get_id();
+  inside_->most = kWorkPerTurn;
   inside_->context.run();
 }
 

@@ -46,8 +46,7 @@ SqliteJournal::SqliteJournal(Executor& executor, DirectoryLock lock, std::unique
       lock_(std::move(lock)),
       database_(std::move(database)),
       checkpointer_(std::move(checkpointer)),
-      options_(options),
-      bytes_(database_->bytes()) {
+      options_(options) {
   writer_ = std::thread([this] { write_batches(); });
   copier_ = std::thread([this] { copy_log(); });
 }
@@ -93,7 +92,6 @@ void SqliteJournal::write_batches() {
     } else {
       result = database_->apply(next->batch);
       if (!result && !result.is(Errc::exhausted)) stop(result.error());
-      bytes_ = database_->bytes();
       frames_ = database_->log_frames();
     }
     executor_.post(

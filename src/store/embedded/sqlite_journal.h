@@ -42,7 +42,7 @@ class SqliteJournal final : public Journal {
   ~SqliteJournal() override;
 
   void append(JournalBatch batch, Done done) override;
-  std::uint64_t bytes() const override { return bytes_; }
+  std::uint64_t bytes() const override { return database_->bytes(); }
 
  private:
   struct Waiting {
@@ -66,7 +66,6 @@ class SqliteJournal final : public Journal {
   std::unique_ptr<Database> database_;  // the writer's, once its thread runs
   Connection checkpointer_;             // the background thread's
   const CheckpointOptions options_;
-  std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> frames_{0};
 
   std::mutex mutex_;  // all below
