@@ -14,8 +14,7 @@ namespace moor {
 namespace asio = boost::asio;
 
 namespace {
-// So much of its own work the loop does before it looks at its sockets again.
-constexpr int kWorkPerTurn = 256;
+constexpr int kWorkPerTurn = 256;  // before the loop looks at its sockets again, and the other way round
 }  // namespace
 
 // Work that the loop's own thread posts waits in a queue of its own: Asio would take a lock and allocate for
@@ -27,22 +26,19 @@ struct Loop::Inside {
   TimerId next_timer = 1;
   std::atomic<std::thread::id> thread;
   std::deque<Work> ready;
-  bool turn_posted = false;
-  int most = 1;  // pieces per turn; run_one() promises one
+  int since_poll = 0;
+  bool has_older_work = false;  // perhaps: posted before this thread ran the loop
 
-  void post_turn() {
-    turn_posted = true;
-    asio::post(context, [this] { run_turn(); });
+  void take_over() {
+    const auto self = std::this_thread::get_id();
+    if (thread.load(std::memory_order_relaxed) == self) return;
+    thread = self;
+    has_older_work = true;
   }
-
-  void run_turn() {
-    for (int done = 0; done < most && !ready.empty(); ++done) {
-      const Work work = std::move(ready.front());
-      ready.pop_front();
-      work();
-    }
-    turn_posted = false;
-    if (!ready.empty()) post_turn();
+  void run_ready() {
+    const Work work = std::move(ready.front());
+    ready.pop_front();
+    work();
   }
 };
 
@@ -60,7 +56,6 @@ void Loop::post(Work work) {
   if (inside_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id())
     return asio::post(inside_->context, std::move(work));
   inside_->ready.push_back(std::move(work));
-  if (!inside_->turn_posted) inside_->post_turn();
 }
 
 Executor::TimerId Loop::start_timer(TimePoint when, Work work) {
@@ -80,15 +75,28 @@ void Loop::stop_timer(TimerId timer) {
 }
 
 bool Loop::run_one() {
-  inside_->thread = std::this_thread::get_id();
-  inside_->most = 1;
-  return inside_->context.run_one() > 0;
+  inside_->take_over();
+  if (inside_->ready.empty()) return inside_->context.run_one() > 0;
+  if (inside_->has_older_work) {
+    inside_->has_older_work = inside_->context.poll_one() > 0;
+    if (inside_->has_older_work) return true;
+  }
+  if (++inside_->since_poll >= kWorkPerTurn) {
+    inside_->since_poll = 0;
+    if (inside_->context.poll_one() > 0) return true;
+  }
+  inside_->run_ready();
+  return true;
 }
 
 void Loop::run() {
-  inside_->thread = std::this_thread::get_id();
-  inside_->most = kWorkPerTurn;
-  inside_->context.run();
+  inside_->take_over();
+  while (!inside_->context.stopped()) {
+    if (inside_->ready.empty()) inside_->context.run_one();
+    // What has come in goes first: its writes then share one batch of the store.
+    for (int done = 0; done < kWorkPerTurn && inside_->context.poll_one() > 0;) ++done;
+    for (int done = 0; done < kWorkPerTurn && !inside_->ready.empty(); ++done) inside_->run_ready();
+  }
 }
 
 void Loop::stop() {
