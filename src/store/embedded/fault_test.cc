@@ -120,6 +120,13 @@ TEST_F(FailingDisk, FullDiskRefusedWriteIsNotFoundByAnOpenRightAfterIt) {
   EXPECT_EQ(get("/left"), "(none)");
 }
 
+TEST_F(FailingDisk, ACommitIsOneWriteOfTheLogAndOneSync) {
+  ASSERT_TRUE(put_pair(std::string(20'000, 'x')).ok());  // the first of a log writes its header too
+  const std::uint64_t before = vfs_.operations();
+  ASSERT_TRUE(put_pair(std::string(20'000, 'x')).ok());
+  EXPECT_EQ(vfs_.operations() - before, 2u);
+}
+
 TEST_F(FailingDisk, FailedWriteStopsTheStore) {
   vfs_.inject({.operation = Operation::write});
   auto failed = put_pair("lost");
