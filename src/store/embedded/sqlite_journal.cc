@@ -75,6 +75,15 @@ void SqliteJournal::append(JournalBatch batch, Done done) {
   wake_writer_.notify_one();
 }
 
+std::uint64_t SqliteJournal::bytes() const {
+  const TimePoint now = executor_.clock().now();
+  if (bytes_ == 0 || now >= bytes_until_) {
+    bytes_ = database_->bytes();
+    bytes_until_ = now + std::chrono::seconds(1);
+  }
+  return bytes_;
+}
+
 void SqliteJournal::write_batches() {
   while (true) {
     std::optional<Waiting> next;

@@ -28,7 +28,7 @@ struct CheckpointOptions {
   // and at 1,000 pages their p99 was twice as long (bench/store, 16 and 64 writers).
   std::uint64_t start = 128;
   // The log is so long that it begins anew, which holds the writer up: rarely, so that few writes meet it.
-  std::uint64_t restart = 4'096;
+  std::uint64_t restart = 512;
   std::uint64_t finish = 128;    // so little is left that the writer itself copies it then
   std::uint64_t rounds = 4;      // of background copying before the writer finishes whatever is left
   std::uint64_t limit = 16'000;  // here the writer waits for the background copy
@@ -44,7 +44,8 @@ class SqliteJournal final : public Journal {
   ~SqliteJournal() override;
 
   void append(JournalBatch batch, Done done) override;
-  std::uint64_t bytes() const override { return database_->bytes(); }
+  // As of a second ago at most: a server asks with every consistent read, for something else.
+  std::uint64_t bytes() const override;
 
  private:
   struct Waiting {
@@ -68,6 +69,8 @@ class SqliteJournal final : public Journal {
   std::unique_ptr<Database> database_;  // the writer's, once its thread runs
   Connection checkpointer_;             // the background thread's
   const CheckpointOptions options_;
+  mutable std::uint64_t bytes_ = 0;  // the executor's
+  mutable TimePoint bytes_until_;    // asked for anew from then on
   std::atomic<std::uint64_t> frames_{0};
   std::atomic<std::uint64_t> copied_{0};  // of these
 
