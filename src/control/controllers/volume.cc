@@ -1,5 +1,7 @@
 // The volume controller: from where a volume is wanted (spec.nodeID) and what its processes report to what
 // they shall do next. The table of the attach room says which step; the files beside this one do it.
+#include <algorithm>
+
 #include "attach/table.h"
 #include "base/plant.h"
 #include "control/controllers/controllers.h"
@@ -93,10 +95,18 @@ class VolumeController final : public Controller {
     place_replicas(family);
     if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
     lift_fault(family);
-    if (!follow_move(family)) follow_table(family);
+    const bool moves = follow_move(family);
+    if (!moves) follow_table(family);
     clean_up_after_moves(family);
     tell_robustness(family, progress_of(family));
-    return family.finish();
+    // The table was followed to where it rests, on the objects as this plan leaves them. Places are given out
+    // against what others take meanwhile, and what is made or removed is known only when it is.
+    const bool alone = !moves && !volume->status.move && !family.other && family.ledgers.empty();
+    Plan plan = family.finish();
+    plan.settled = alone && std::all_of(plan.writes.begin(), plan.writes.end(), [](const auto& write) {
+                     return write.type == registry::Mutation::Type::update;
+                   });
+    return plan;
   }
 };
 
