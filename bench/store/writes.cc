@@ -24,12 +24,21 @@ struct Sample {
 Task<Result<void>> write_until(store::Store* store, const Executor* executor, TimePoint end,
                                std::size_t writer, std::size_t value_bytes, Latencies* latencies) {
   for (std::size_t i = 0; executor->clock().now() < end; ++i) {
+    std::string key = fmt::format("bench/w{}/{:08}", writer, i);
+    std::string value = object_value(i, value_bytes);
     const TimePoint start = executor->clock().now();
-    CO_TRY_VOID(
-        co_await store->create(fmt::format("bench/w{}/{:08}", writer, i), object_value(i, value_bytes)));
+    CO_TRY_VOID(co_await store->create(std::move(key), std::move(value)));
     latencies->add(executor->clock().now() - start);
   }
   co_return Result<void>();
+}
+
+// As a server runs its loop: until it is told to stop.
+Task<Result<void>> stop_after(TaskGroup* group, Loop* loop) {
+  const auto result = co_await group->join();
+  MOOR_ASSERT(result.ok(), "{}", result.error().message);
+  loop->stop();
+  co_return result;
 }
 
 Sample write_embedded(const StoreBench& bench, std::size_t writers) {
@@ -43,8 +52,9 @@ Sample write_embedded(const StoreBench& bench, std::size_t writers) {
   const TimePoint end = start + std::chrono::nanoseconds(static_cast<std::int64_t>(bench.seconds * 1e9));
   for (std::size_t i = 0; i < writers; ++i)
     group.spawn(write_until(store->get(), &loop, end, i, bench.value_bytes, &sample.latencies));
-  const auto result = block_on(loop, group.join());
-  MOOR_ASSERT(result.ok(), "{}", result.error().message);
+  TaskGroup end_of_run(loop);
+  end_of_run.spawn(stop_after(&group, &loop));
+  loop.run();
   sample.per_second = static_cast<double>(sample.latencies.count()) / seconds(loop.clock().now() - start);
   return sample;
 }

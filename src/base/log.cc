@@ -75,9 +75,10 @@ std::string format_log_line(LogFormat format, LogLevel level, std::string_view m
     append_json_line(out, level, message, fields);
     return out;
   }
-  out = fmt::format("{} {}", name_of(level), message);
+  out.reserve(256);
+  out.append(name_of(level)).append(" ").append(message);
   for (const LogField& field : fields) {
-    out += fmt::format(" {}=", field.key);
+    out.append(" ").append(field.key).append("=");
     if (is_plain(field.text)) {
       out += field.text;
     } else {

@@ -4,23 +4,58 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <deque>
+#include <thread>
 #include <unordered_map>
 
 namespace moor {
 namespace asio = boost::asio;
 
+namespace {
+constexpr int kWorkPerTurn = 256;  // before the loop looks at its sockets again, and the other way round
+}  // namespace
+
+// Work that the loop's own thread posts waits in a queue of its own: Asio would take a lock and allocate for
+// each piece, and ask the kernel for events after nearly every one.
 struct Loop::Inside {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard{context.get_executor()};
   std::unordered_map<TimerId, asio::steady_timer> timers;
   TimerId next_timer = 1;
+  std::atomic<std::thread::id> thread;
+  std::deque<Work> ready;
+  int since_poll = 0;
+  bool has_older_work = false;  // perhaps: posted before this thread ran the loop
+
+  void take_over() {
+    const auto self = std::this_thread::get_id();
+    if (thread.load(std::memory_order_relaxed) == self) return;
+    thread = self;
+    has_older_work = true;
+  }
+  void run_ready() {
+    const Work work = std::move(ready.front());
+    ready.pop_front();
+    work();
+  }
 };
 
 Loop::Loop() : inside_(std::make_unique<Inside>()) {}
-Loop::~Loop() = default;
+
+Loop::~Loop() {
+  // Whatever is dropped may own tasks that post once more while they go.
+  while (!inside_->ready.empty()) {
+    std::deque<Work> dropped = std::move(inside_->ready);
+    inside_->ready.clear();
+  }
+}
 
 void Loop::post(Work work) {
-  asio::post(inside_->context, std::move(work));
+  if (inside_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id())
+    return asio::post(inside_->context, std::move(work));
+  inside_->ready.push_back(std::move(work));
 }
 
 Executor::TimerId Loop::start_timer(TimePoint when, Work work) {
@@ -40,11 +75,28 @@ void Loop::stop_timer(TimerId timer) {
 }
 
 bool Loop::run_one() {
-  return inside_->context.run_one() > 0;
+  inside_->take_over();
+  if (inside_->ready.empty()) return inside_->context.run_one() > 0;
+  if (inside_->has_older_work) {
+    inside_->has_older_work = inside_->context.poll_one() > 0;
+    if (inside_->has_older_work) return true;
+  }
+  if (++inside_->since_poll >= kWorkPerTurn) {
+    inside_->since_poll = 0;
+    if (inside_->context.poll_one() > 0) return true;
+  }
+  inside_->run_ready();
+  return true;
 }
 
 void Loop::run() {
-  inside_->context.run();
+  inside_->take_over();
+  while (!inside_->context.stopped()) {
+    if (inside_->ready.empty()) inside_->context.run_one();
+    // What has come in goes first: its writes then share one batch of the store.
+    for (int done = 0; done < kWorkPerTurn && inside_->context.poll_one() > 0;) ++done;
+    for (int done = 0; done < kWorkPerTurn && !inside_->ready.empty(); ++done) inside_->run_ready();
+  }
 }
 
 void Loop::stop() {

@@ -1,4 +1,6 @@
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "base/cancel.h"
 #include "base/completion.h"
@@ -164,6 +166,46 @@ TEST(Pool, RunsBlockingWorkElsewhereAndComesBack) {
   const auto here = std::this_thread::get_id();
   const auto there = block_on(loop, pool.run([] { return std::this_thread::get_id(); }));
   EXPECT_NE(here, there);
+}
+
+TEST(Loop, WorkRunsInTheOrderOfPostingBeforeAndWhileItRuns) {
+  for (const bool one_by_one : {true, false}) {
+    Loop loop;
+    std::vector<int> order;
+    for (int first = 0; first < 3; ++first) {
+      loop.post([&, first] {
+        order.push_back(first);
+        loop.post([&, first] { order.push_back(first + 3); });
+      });
+    }
+    if (one_by_one) {
+      for (std::size_t ran = 0; ran < 6; ++ran) {
+        ASSERT_EQ(order.size(), ran);
+        ASSERT_TRUE(loop.run_one());
+      }
+    } else {
+      loop.post([&] { loop.post([&] { loop.post([&] { loop.stop(); }); }); });
+      loop.run();
+    }
+    EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5})) << one_by_one;
+  }
+}
+
+TEST(Loop, WorkThatPostsForEverDoesNotKeepOthersWaiting) {
+  Loop loop;
+  bool heard = false;
+  std::function<void()> again = [&] {
+    if (heard) loop.stop();
+    loop.post(again);
+  };
+  std::thread other;
+  loop.post([&] {
+    again();
+    other = std::thread([&] { loop.post([&] { heard = true; }); });
+  });
+  loop.run();
+  other.join();
+  EXPECT_TRUE(heard);
 }
 
 TEST(Loop, TimersRunInOrderAndStoppedOnesDoNot) {

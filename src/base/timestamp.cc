@@ -8,13 +8,30 @@ namespace moor {
 namespace {
 using namespace std::chrono;  // NOLINT(google-build-using-namespace): calendar types, this file only
 
-std::string format_seconds(sys_seconds seconds) {
+// By hand: every write of an object and every line of the log has one.
+char* put_digits(char* out, unsigned value, int digits) {
+  for (int i = digits - 1; i >= 0; --i, value /= 10) out[i] = static_cast<char>('0' + value % 10);
+  return out + digits;
+}
+
+constexpr std::size_t kSecondsSize = sizeof("2026-01-31T12:00:00") - 1;
+
+char* put_seconds(char* out, sys_seconds seconds) {
   const auto day = floor<days>(seconds);
   const year_month_day date{day};
   const hh_mm_ss time{seconds - day};
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count());
+  const auto number = [](auto count) { return static_cast<unsigned>(count); };
+  out = put_digits(out, number(static_cast<int>(date.year())), 4);
+  *out++ = '-';
+  out = put_digits(out, number(date.month()), 2);
+  *out++ = '-';
+  out = put_digits(out, number(date.day()), 2);
+  *out++ = 'T';
+  out = put_digits(out, number(time.hours().count()), 2);
+  *out++ = ':';
+  out = put_digits(out, number(time.minutes().count()), 2);
+  *out++ = ':';
+  return put_digits(out, number(time.seconds().count()), 2);
 }
 
 // Eats exactly `digits` digits and, when given, the character after them.
@@ -68,13 +85,19 @@ minutes offset(Cursor& cursor) {
 }  // namespace
 
 std::string format_timestamp(WallTime time) {
-  return format_seconds(floor<seconds>(sys_time<microseconds>(time.since_epoch))) + "Z";
+  std::string text(kSecondsSize + 1, 'Z');
+  put_seconds(text.data(), floor<seconds>(sys_time<microseconds>(time.since_epoch)));
+  return text;
 }
 
 std::string format_timestamp_micro(WallTime time) {
   const sys_time<microseconds> point(time.since_epoch);
   const auto whole = floor<seconds>(point);
-  return fmt::format("{}.{:06}Z", format_seconds(whole), (point - whole).count());
+  std::string text(kSecondsSize + 8, 'Z');
+  char* out = put_seconds(text.data(), whole);
+  *out++ = '.';
+  put_digits(out, static_cast<unsigned>((point - whole).count()), 6);
+  return text;
 }
 
 Result<WallTime> parse_timestamp(std::string_view text) {

@@ -1,6 +1,7 @@
 #include "http/url.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace moor::http {
@@ -24,6 +25,13 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
+// What may stand in a request target as it is.
+constexpr std::array<bool, 256> kInTarget = [] {
+  std::array<bool, 256> allowed{};
+  for (unsigned c = 0x21; c < 0x7f; ++c) allowed[c] = c != '#' && c != '\\';
+  return allowed;
+}();
+
 Error invalid(std::string message) {
   return make_error(Errc::invalid, std::move(message));
 }
@@ -39,7 +47,9 @@ Result<std::string> decode_text(std::string_view text, bool query) {
 }
 
 Result<std::string> decode_segment(std::string_view text) {
-  TRY(auto segment, decode_text(text, false));
+  // What may not stand in a target has been refused before: without an escape, a segment is what it says.
+  const bool plain = text.find('%') == std::string_view::npos;
+  TRY(auto segment, plain ? Result<std::string>(std::string(text)) : decode_text(text, false));
   if (segment.empty()) return invalid("empty segment in the path");
   if (segment == "." || segment == "..") return invalid("dot segment in the path");
   if (segment.find_first_of("/\\") != std::string::npos)
@@ -159,11 +169,12 @@ std::string_view Target::query_text() const {
 Result<Target> Target::parse(std::string_view raw) {
   if (raw.empty() || raw.front() != '/') return invalid("the request target must begin with a slash");
   for (const char c : raw) {
-    if (is_control(c) || c == ' ' || static_cast<unsigned char>(c) >= 0x80)
-      return invalid("the request target has a character that must be encoded");
+    if (kInTarget[static_cast<unsigned char>(c)]) continue;
     if (c == '#' || c == '\\') return invalid("the request target has a fragment or a backslash");
+    return invalid("the request target has a character that must be encoded");
   }
   Target target;
+  target.segments.reserve(8);
   target.raw = raw;
   target.path_size = std::min(raw.find('?'), raw.size());
   std::string_view rest = raw.substr(1, target.path_size - 1);

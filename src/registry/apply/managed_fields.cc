@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "registry/apply/typed.h"
@@ -29,14 +31,23 @@ struct Entry {
 using Entries = std::vector<Entry>;
 
 // Set by the server; nobody owns them.
+constexpr std::string_view kUnowned[] = {"apiVersion", "kind"};
+constexpr std::string_view kUnownedMetadata[] = {"name",
+                                                 "namespace",
+                                                 "uid",
+                                                 "resourceVersion",
+                                                 "generation",
+                                                 "creationTimestamp",
+                                                 "deletionTimestamp",
+                                                 "deletionGracePeriodSeconds",
+                                                 "selfLink",
+                                                 "managedFields"};
+
 const FieldSet& unowned() {
   static const FieldSet set = [] {
     FieldSet fields;
-    fields.insert({"f:apiVersion"});
-    fields.insert({"f:kind"});
-    for (const char* name : {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-                             "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"})
-      fields.insert({"f:metadata", field_element(name)});
+    for (const std::string_view name : kUnowned) fields.insert({field_element(name)});
+    for (const std::string_view name : kUnownedMetadata) fields.insert({"f:metadata", field_element(name)});
     return fields;
   }();
   return set;
@@ -78,15 +89,20 @@ Entries read_entries(const Json& object) {
   return entries;
 }
 
-Json entry_json(const Entry& entry) {
+// `entry` without its fields, which are given in their own form.
+Json entry_json(const Entry& entry, Json fields) {
   Json json = Json::object({{"manager", entry.manager},
                             {"operation", entry.operation},
                             {"apiVersion", entry.api_version},
                             {"time", entry.time},
                             {"fieldsType", "FieldsV1"},
-                            {"fieldsV1", entry.fields.to_json()}});
+                            {"fieldsV1", std::move(fields)}});
   if (!entry.subresource.empty()) json.set("subresource", entry.subresource);
   return json;
+}
+
+Json entry_json(const Entry& entry) {
+  return entry_json(entry, entry.fields.to_json());
 }
 
 void write_entries(Json& object, Entries entries) {
@@ -308,6 +324,52 @@ bool touch_own_values(const model::KindInfo& kind, const Json& before, Json& aft
   return true;
 }
 
+// What is owned among the members of one object, all of which are new; none: see places_of().
+template <std::size_t N>
+std::optional<Json> new_places(const Json& object, const model::StructSchema* schema,
+                               const std::string_view (&without)[N], std::string_view and_without) {
+  std::vector<std::pair<std::string_view, std::size_t>> members;
+  members.reserve(object.size());
+  for (std::size_t i = 0; i < object.size(); ++i) {
+    const std::string_view key = object.key_at(i);
+    if (key != and_without && std::find(std::begin(without), std::end(without), key) == std::end(without))
+      members.emplace_back(key, i);
+  }
+  std::sort(members.begin(), members.end());
+  Json places = Json::object();
+  for (const auto& [key, at] : members) {
+    const auto* field = schema == nullptr ? nullptr : schema->find(key);
+    const model::Schema* known = field == nullptr ? nullptr : &field->schema;
+    const Json& value = object.value_at(at);
+    std::optional<Json> below =
+        key == "metadata" && value.is_object()
+            ? new_places(value, known == nullptr ? nullptr : known->object, kUnownedMetadata, "")
+            : places_of(value, known);
+    if (!below) return std::nullopt;
+    if (key == "metadata" && below->empty()) continue;  // an empty metadata is no place worth owning
+    places.set(field_element(key), std::move(*below));
+  }
+  return places;
+}
+
+// Everything that a new object has belongs to who made it. False: it is not that simple, and nothing was
+// done.
+bool own_everything(const model::KindInfo& kind, Json& after, const Writer& writer) {
+  Json* metadata = after.find("metadata");
+  if (!writer.subresource.empty() || metadata == nullptr || !metadata->is_object()) return false;
+  auto places = new_places(after, kind.schema, kUnowned, kind.has_status ? "status" : "");
+  if (!places) return false;
+  if (places->empty()) {
+    metadata->erase("managedFields");
+    return true;
+  }
+  Json list = Json::array();
+  list.push_back(
+      entry_json({writer.manager, "Update", kind.api_version(), {}, writer.now, {}}, std::move(*places)));
+  metadata->set("managedFields", std::move(list));
+  return true;
+}
+
 FieldSet changed_places(const Differences& differences) {
   FieldSet set = differences.added;
   set.add(differences.modified);
@@ -357,6 +419,7 @@ Result<Applied> server_side_apply(const model::KindInfo& kind, const Json* live,
 }
 
 void track_write(const model::KindInfo& kind, const Json* before, Json& after, const Writer& writer) {
+  if (before == nullptr && own_everything(kind, after, writer)) return;
   const Json* sent = after.find_path({"metadata", "managedFields"});
   // A list of one empty entry is how a client asks to forget all ownership.
   const bool reset = sent != nullptr && sent->is_array() && before != nullptr &&

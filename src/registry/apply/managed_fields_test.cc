@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/kinds.h"
+#include "registry/apply/typed.h"
 
 namespace moor::registry {
 namespace {
@@ -381,6 +382,36 @@ TEST(ManagedFields, ManyUpdateManagersAreMergedIntoOne) {
   const std::string owners = world.owners();
   EXPECT_THAT(owners, testing::HasSubstr("ancient-changes:"));
   EXPECT_EQ(std::count(owners.begin(), owners.end(), ';'), 9);
+}
+
+TEST(ManagedFields, OneWalkFindsThePlacesThatASetFinds) {
+  model::Schema root;
+  root.type = model::SchemaType::object;
+  root.object = pod().schema;
+  for (
+      const char* text :
+      {R"({})", R"({"spec":{}})", R"({"metadata":{"name":"a","labels":{"b":"1","a":"2"},"annotations":{}}})",
+       R"({"spec":{"volumes":[{"name":"b"},{"name":"a","emptyDir":{}},{}],"nodeName":"n"},"unknown":[1,{"x":2}]})",
+       R"({"metadata":{"finalizers":["z","a"],"ownerReferences":[{"uid":"u","name":"n"}]},"status":{"phase":"x"}})"}) {
+    const Json object = *parse_json(text);
+    const auto places = places_of(object, &root);
+    ASSERT_TRUE(places.has_value()) << text;
+    EXPECT_EQ(moor::to_text(*places), moor::to_text(field_set_of(object, *pod().schema).to_json()));
+  }
+  const Json twice = *parse_json(R"({"metadata":{"finalizers":["a","a"]}})");
+  EXPECT_FALSE(places_of(twice, &root).has_value());
+}
+
+TEST(ManagedFields, ANewObjectBelongsToItsMakerAlsoWhenAListNamesAnItemTwice) {
+  Json once = *parse_json(R"({"metadata":{"name":"a","uid":"u","finalizers":["a"]},"status":{"phase":"x"}})");
+  Json twice =
+      *parse_json(R"({"metadata":{"name":"a","uid":"u","finalizers":["a","a"]},"status":{"phase":"x"}})");
+  for (Json* object : {&once, &twice})
+    track_write(pod(), nullptr, *object, {"me", "", "2026-01-01T00:00:00Z"});
+  EXPECT_EQ(moor::to_text(*once.find_path({"metadata", "managedFields"})),
+            R"([{"manager":"me","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",)"
+            R"("fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:finalizers":{"v:\"a\"":{}}}}}])");
+  EXPECT_EQ(*once.find_path({"metadata", "managedFields"}), *twice.find_path({"metadata", "managedFields"}));
 }
 
 TEST(FieldSet, RoundTripsThroughFieldsV1) {

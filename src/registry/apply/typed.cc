@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace moor::registry {
 namespace {
@@ -286,6 +288,37 @@ Result<void> check(const Json& value, const Schema* schema, const FieldPath& pat
 Result<void> check_lists(const Json& object, const StructSchema& schema) {
   const Schema root = root_schema(schema);
   return check(object, &root, {});
+}
+
+std::optional<Json> places_of(const Json& value, const Schema* schema) {
+  Json places = Json::object();
+  const Shape shape = shape_of(value, schema);
+  if (shape == Shape::leaf || value.empty()) return places;
+  std::vector<std::pair<std::string, Json>> found;
+  found.reserve(value.size());
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (shape == Shape::fields) {
+      auto below = places_of(value.value_at(i), member_schema(schema, value.key_at(i)));
+      if (!below) return std::nullopt;
+      found.emplace_back(field_element(value.key_at(i)), std::move(*below));
+      continue;
+    }
+    Json item = Json::object();  // the item itself is owned, beside what it holds
+    if (shape == Shape::keyed_list) {
+      auto below = places_of(value.at(i), schema->items.get());
+      if (!below) return std::nullopt;
+      if (!below->empty()) item.set(".", Json::object());
+      for (std::size_t k = 0; k < below->size(); ++k)
+        item.set(below->key_at(k), std::move(below->value_at(k)));
+    }
+    found.emplace_back(item_element(value.at(i), shape, *schema), std::move(item));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (i > 0 && found[i].first == found[i - 1].first) return std::nullopt;
+    places.set(found[i].first, std::move(found[i].second));
+  }
+  return places;
 }
 
 FieldSet field_set_of(const Json& object, const StructSchema& schema) {

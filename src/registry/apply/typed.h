@@ -4,6 +4,7 @@
 // JSON shape with lists atomic. Pure functions on Json.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,9 @@ struct Differences {
 // Errc::invalid when a keyed list repeats a key or an item lacks one, or a set repeats a value.
 Result<void> check_lists(const Json& object, const model::StructSchema& schema);
 
+// The places below a value in the fieldsV1 form, in one walk and without a set in between; {} for a value
+// that is a place itself. None when a list names an item twice: then only a set is right.
+std::optional<Json> places_of(const Json& value, const model::Schema* schema);
 FieldSet field_set_of(const Json& object, const model::StructSchema& schema);
 Differences compare(const Json& before, const Json& after, const model::StructSchema& schema);
 // `over` wins where both have a place; keyed items and set values are united, new ones behind the old.

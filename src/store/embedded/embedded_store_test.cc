@@ -304,6 +304,7 @@ Task<Result<void>> write_many(Store* store, int writer, int count, std::string v
 
 TEST_F(EmbeddedStore, LogStaysShortWhileManyWrite) {
   options_.checkpoint.start = 50;
+  options_.checkpoint.restart = 100;
   options_.checkpoint.finish = 10;
   options_.checkpoint.limit = 400;
   open();

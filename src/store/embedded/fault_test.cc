@@ -95,9 +95,9 @@ TEST_F(FailingDisk, FullDiskRefusesWritesAndWorksAgainWhenSpaceReturns) {
 }
 
 TEST_F(FailingDisk, FullDiskInTheMiddleOfAWriteLeavesNothingHalf) {
-  // A transaction of many pages; the space ends at each of them in turn.
+  // A transaction of many pages; the space ends in each of them in turn.
   for (std::uint64_t nth = 1; nth <= 12; ++nth) {
-    vfs_.inject({.failure = Failure::no_space, .nth = nth, .lasting = true, .half = true});
+    vfs_.inject({.failure = Failure::no_space, .lasting = true, .space = (nth - 1) * 4120 + 2000});
     auto refused = put_pair(std::string(20'000, 'x'));
     ASSERT_TRUE(refused.is(Errc::exhausted)) << nth << ": " << refused.error().message;
     EXPECT_EQ(get("/left"), "(none)");
@@ -110,7 +110,7 @@ TEST_F(FailingDisk, FullDiskInTheMiddleOfAWriteLeavesNothingHalf) {
 }
 
 TEST_F(FailingDisk, FullDiskRefusedWriteIsNotFoundByAnOpenRightAfterIt) {
-  vfs_.inject({.failure = Failure::no_space, .lasting = true, .half = true});
+  vfs_.inject({.failure = Failure::no_space, .lasting = true, .space = 500});
   ASSERT_TRUE(put_pair("refused").is(Errc::exhausted));
   // A clean close would need space to copy the log: it must do without.
   store_.reset();

@@ -104,11 +104,13 @@ void Connection::Close::operator()(sqlite3* connection) const {
 }
 
 Result<Connection> Connection::open(const std::string& file, const std::string& vfs, Mode mode) {
+  auto layer = GatherVfs::over(vfs);
+  if (layer == nullptr) return make_error(Errc::internal, fmt::format("SQLite has no layer named '{}'", vfs));
   sqlite3* raw = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                     (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
-  const int code = sqlite3_open_v2(file.c_str(), &raw, flags, vfs.empty() ? nullptr : vfs.c_str());
-  Connection connection(raw);
+  const int code = sqlite3_open_v2(file.c_str(), &raw, flags, layer->name().c_str());
+  Connection connection(raw, std::move(layer));
   if (code != SQLITE_OK) return sqlite_error(raw, code, "open " + file);
   sqlite3_busy_timeout(raw, kBusyMilliseconds);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);

@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
+#include "store/embedded/gather_vfs.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -73,9 +75,11 @@ class Connection {
   struct Close {
     void operator()(sqlite3* connection) const;
   };
-  explicit Connection(sqlite3* connection) : connection_(connection) {}
+  Connection(sqlite3* connection, std::unique_ptr<GatherVfs> vfs)
+      : vfs_(std::move(vfs)), connection_(connection) {}
 
-  // Before connection_: SQLite holds a pointer to it.
+  // Before connection_: SQLite holds pointers to them.
+  std::unique_ptr<GatherVfs> vfs_;
   std::unique_ptr<std::function<void(std::uint64_t)>> on_commit_;
   std::unique_ptr<sqlite3, Close> connection_;
 };

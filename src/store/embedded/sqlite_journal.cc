@@ -46,8 +46,7 @@ SqliteJournal::SqliteJournal(Executor& executor, DirectoryLock lock, std::unique
       lock_(std::move(lock)),
       database_(std::move(database)),
       checkpointer_(std::move(checkpointer)),
-      options_(options),
-      bytes_(database_->bytes()) {
+      options_(options) {
   writer_ = std::thread([this] { write_batches(); });
   copier_ = std::thread([this] { copy_log(); });
 }
@@ -93,7 +92,6 @@ void SqliteJournal::write_batches() {
     } else {
       result = database_->apply(next->batch);
       if (!result && !result.is(Errc::exhausted)) stop(result.error());
-      bytes_ = database_->bytes();
       frames_ = database_->log_frames();
     }
     executor_.post(
@@ -107,7 +105,8 @@ void SqliteJournal::tend_log() {
   {
     std::unique_lock lock(mutex_);
     if (stopped_) return;
-    if (copy_ == Copy::idle && frames_ >= options_.start) {
+    if (frames_ < copied_) copied_ = 0;  // the log has begun anew
+    if (copy_ == Copy::idle && frames_ - copied_ >= options_.start) {
       copy_ = Copy::wanted;
       wake_copy_.notify_one();
     }
@@ -140,7 +139,8 @@ void SqliteJournal::copy_log() {
     if (!done) copy_failed(done.error());
     {
       const std::lock_guard lock(mutex_);
-      copy_ = done ? Copy::finish : Copy::idle;
+      if (done) copy_lacks_space_ = false;
+      copy_ = done && frames_ >= options_.restart ? Copy::finish : Copy::idle;
     }
     wake_writer_.notify_all();
   }
@@ -149,7 +149,8 @@ void SqliteJournal::copy_log() {
 Result<void> SqliteJournal::copy_rounds() {
   for (std::uint64_t round = 0; round < options_.rounds; ++round) {
     TRY(const CheckpointProgress progress, checkpointer_.checkpoint(true));
-    if (progress.copied + options_.finish >= frames_) break;
+    copied_ = progress.copied;
+    if (frames_ < options_.restart || progress.copied + options_.finish >= frames_) break;
   }
   return {};
 }

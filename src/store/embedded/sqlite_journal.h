@@ -24,10 +24,12 @@ namespace moor::store::embedded {
 
 // In pages of 4 KiB of the write-ahead log.
 struct CheckpointOptions {
-  // The background copy begins. Often and short: its sync shares the disk with the writers', and at 1,000
-  // pages their p99 was twice as long (bench/store, 16 and 64 writers).
+  // So much is new: the background copy begins. Often and short: its sync shares the disk with the writers',
+  // and at 1,000 pages their p99 was twice as long (bench/store, 16 and 64 writers).
   std::uint64_t start = 128;
-  std::uint64_t finish = 128;    // so little is left that the writer itself copies it and begins the log anew
+  // The log is so long that it begins anew, which holds the writer up: rarely, so that few writes meet it.
+  std::uint64_t restart = 4'096;
+  std::uint64_t finish = 128;    // so little is left that the writer itself copies it then
   std::uint64_t rounds = 4;      // of background copying before the writer finishes whatever is left
   std::uint64_t limit = 16'000;  // here the writer waits for the background copy
 };
@@ -42,7 +44,7 @@ class SqliteJournal final : public Journal {
   ~SqliteJournal() override;
 
   void append(JournalBatch batch, Done done) override;
-  std::uint64_t bytes() const override { return bytes_; }
+  std::uint64_t bytes() const override { return database_->bytes(); }
 
  private:
   struct Waiting {
@@ -66,8 +68,8 @@ class SqliteJournal final : public Journal {
   std::unique_ptr<Database> database_;  // the writer's, once its thread runs
   Connection checkpointer_;             // the background thread's
   const CheckpointOptions options_;
-  std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> frames_{0};
+  std::atomic<std::uint64_t> copied_{0};  // of these
 
   std::mutex mutex_;  // all below
   std::condition_variable wake_writer_;

@@ -58,8 +58,8 @@ struct FaultVfs::State {
   std::map<std::string, Tracked> files;
 
   // SQLITE_OK, or the error that the operation shall give. Called with the mutex held.
-  int judge(Operation operation, const std::string& path, bool& half) {
-    half = false;
+  int judge(Operation operation, const std::string& path, std::size_t& space) {
+    space = 0;
     ++operations;
     if (cut_at != 0 && operations >= cut_at) cut = true;
     if (cut) return SQLITE_IOERR;
@@ -67,7 +67,7 @@ struct FaultVfs::State {
     ++matched;
     if (matched < fault->nth || (matched > fault->nth && !fault->lasting)) return SQLITE_OK;
     ++hit;
-    half = fault->half;
+    space = fault->space;
     if (fault->failure == Failure::no_space) return SQLITE_FULL;
     switch (operation) {
       case Operation::write: return SQLITE_IOERR_WRITE;
@@ -110,14 +110,14 @@ int write_file(sqlite3_file* base, const void* buffer, int amount, sqlite3_int64
   const std::lock_guard lock(file->state->mutex);
   Change change{static_cast<std::size_t>(offset),
                 std::string(static_cast<const char*>(buffer), static_cast<std::size_t>(amount)), false};
-  bool half = false;
+  std::size_t space = 0;
   const bool was_cut = file->state->cut;
-  const int code = file->state->judge(Operation::write, *file->path, half);
+  const int code = file->state->judge(Operation::write, *file->path, space);
   // The write that the cut hits may still reach the disk in part.
-  const bool reaches = code == SQLITE_OK || half || (file->state->cut && !was_cut);
-  if (half) change.bytes.resize(change.bytes.size() / 2);
+  const bool reaches = code == SQLITE_OK || space > 0 || (file->state->cut && !was_cut);
+  if (space > 0) change.bytes.resize(std::min(space, change.bytes.size() - 1));
   if (reaches) file->state->files[*file->path].pending.push_back(change);
-  if (code != SQLITE_OK && !half) return code;
+  if (code != SQLITE_OK && space == 0) return code;
   const int written = file->below->pMethods->xWrite(file->below, change.bytes.data(),
                                                     static_cast<int>(change.bytes.size()), offset);
   return code != SQLITE_OK ? code : written;
@@ -126,8 +126,8 @@ int write_file(sqlite3_file* base, const void* buffer, int amount, sqlite3_int64
 int truncate_file(sqlite3_file* base, sqlite3_int64 size) {
   File* file = file_of(base);
   const std::lock_guard lock(file->state->mutex);
-  bool half = false;
-  const int code = file->state->judge(Operation::truncate, *file->path, half);
+  std::size_t space = 0;
+  const int code = file->state->judge(Operation::truncate, *file->path, space);
   if (code != SQLITE_OK) return code;
   file->state->files[*file->path].pending.push_back({static_cast<std::size_t>(size), "", true});
   return file->below->pMethods->xTruncate(file->below, size);
@@ -136,8 +136,8 @@ int truncate_file(sqlite3_file* base, sqlite3_int64 size) {
 int sync_file_below(sqlite3_file* base, int flags) {
   File* file = file_of(base);
   const std::lock_guard lock(file->state->mutex);
-  bool half = false;
-  const int code = file->state->judge(Operation::sync, *file->path, half);
+  std::size_t space = 0;
+  const int code = file->state->judge(Operation::sync, *file->path, space);
   if (code != SQLITE_OK) return code;
   Tracked& tracked = file->state->files[*file->path];
   for (const Change& change : tracked.pending) apply(tracked.durable, change);

@@ -4,6 +4,7 @@
 // Thread-safe. Lives longer than every connection opened through it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -23,7 +24,7 @@ class FaultVfs {
     std::string file_ends_with;  // "" for every file
     std::uint64_t nth = 1;       // the nth such operation from now on
     bool lasting = false;        // and all after it, until clear()
-    bool half = false;           // a write leaves half of its bytes behind
+    std::size_t space = 0;       // a failing write leaves so many bytes behind, at most all but one
   };
   enum class Unsynced { lost, kept, any_sectors };
 
