@@ -70,6 +70,34 @@ Plan take_charge(const Object<lh::Volume>& volume) {
   return plan;
 }
 
+// One look at a volume that has its objects. True: a move decided.
+bool look_at(Family& family) {
+  if (family.volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0)
+    family.status().restarts = {};
+  lift_fault(family);
+  const bool moves = follow_move(family);
+  if (!moves) follow_table(family);
+  clean_up_after_moves(family);
+  tell_robustness(family, progress_of(family));
+  return moves;
+}
+
+// A second look at the objects as the plan leaves them, which is cheaper than one at what was stored: when it
+// finds nothing to add, the plan's own coming need not wake anybody. Moves go step by step, places are given
+// out against what others take, and what is made or removed is known only when it is: they are looked at
+// again.
+void settle(Family& family, Plan& plan) {
+  const bool updates = std::all_of(plan.writes.begin(), plan.writes.end(), [](const auto& write) {
+    return write.type == registry::Mutation::Type::update;
+  });
+  if (plan.writes.empty() || !updates || family.other || !family.ledgers.empty()) return;
+  const int edits = family.edits();
+  family.plan = {};
+  const bool moves = look_at(family);
+  plan.settled = !moves && family.edits() == edits && family.plan.writes.empty();
+  if (family.plan.again_after) plan.again(*family.plan.again_after);
+}
+
 class VolumeController final : public Controller {
  public:
   std::string_view name() const override { return "volume"; }
@@ -93,19 +121,9 @@ class VolumeController final : public Controller {
       return take_charge(volume);
     create_missing(family);
     place_replicas(family);
-    if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
-    lift_fault(family);
-    const bool moves = follow_move(family);
-    if (!moves) follow_table(family);
-    clean_up_after_moves(family);
-    tell_robustness(family, progress_of(family));
-    // The table was followed to where it rests, on the objects as this plan leaves them. Places are given out
-    // against what others take meanwhile, and what is made or removed is known only when it is.
-    const bool alone = !moves && !volume->status.move && !family.other && family.ledgers.empty();
+    const bool moves = look_at(family);
     Plan plan = family.finish();
-    plan.settled = alone && std::all_of(plan.writes.begin(), plan.writes.end(), [](const auto& write) {
-                     return write.type == registry::Mutation::Type::update;
-                   });
+    if (!moves) settle(family, plan);
     return plan;
   }
 };
