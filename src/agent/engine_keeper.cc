@@ -272,7 +272,8 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch, bool s
   const auto& seat = standby ? grant.spec.standby : grant.spec.active;
   if (!is_holder(seat, env_.self, engine.metadata.name, epoch) && !(MOOR_PLANT("agent-start-unread") && seat))
     co_return make_error(Errc::conflict, "the Grant names another by now");
-  const auto token = co_await read_volume_token(env_.registry, space_, volume_);
+  Result<std::string> token = token_;
+  if (token_.empty()) token = co_await read_volume_token(env_.registry, space_, volume_);
   if (!token) {
     const bool passes = token.is(Errc::unavailable) || token.is(Errc::timed_out);
     // Else nothing will come of this epoch, and who granted it waits for our word before it takes it back.
@@ -282,8 +283,9 @@ Task<Result<void>> EngineKeeper::start(Engine engine, std::int64_t epoch, bool s
     }
     co_return token.error();
   }
+  token_ = *token;
   const std::string token_path = env_.host.token_path(key_);
-  CO_TRY_VOID(co_await env_.host.write_file(token_path, *token + "\n"));
+  CO_TRY_VOID(co_await env_.host.write_file(token_path, token_ + "\n"));
   const std::vector<std::string> local = callbacks_.local_replicas(space_, volume_);
   std::vector<std::string> words = engine_arguments(start_words(engine, grant, local, standby));
   Json record = record_for(epoch, standby);

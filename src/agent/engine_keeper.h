@@ -105,6 +105,7 @@ class EngineKeeper {
   std::optional<Proposal> proposal_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::uint64_t next_device_ = 1;
+  std::string token_;  // of the volume, once it was read: it never changes while its engine lives
   int failures_ = 0;
   bool had_something_ = false;
 };

@@ -49,11 +49,17 @@ Task<Result<std::optional<Json>>> write_status(registry::Registry& registry, reg
   Json metadata = Json::object();
   for (const std::string_view field : {"name", "namespace", "uid", "resourceVersion"})
     if (std::string text = registry::metadata_text(object, field); !text.empty()) metadata.set(field, text);
-  Json part = Json::object({{"metadata", std::move(metadata)}, {"status", std::move(status)}});
+  Json part = Json::object({{"metadata", std::move(metadata)}, {"status", status}});
   what.subresource = "status";
   auto written = co_await registry.update(std::move(what), std::move(part), as_agent());
   if (!written) co_return written.error().error;
-  co_return std::optional<Json>(std::move(written->object));
+  if (written->object.contains("spec")) co_return std::optional<Json>(std::move(written->object));
+  // The server has told no more than the new version. It wrote to the version that we know, so the rest is
+  // as it was; who owns which field is its own to keep.
+  object.set("status", std::move(status));
+  object["metadata"].set("resourceVersion", registry::metadata_text(written->object, "resourceVersion"));
+  object["metadata"].erase("managedFields");
+  co_return std::optional<Json>(std::move(object));
 }
 
 Task<Result<void>> drop_finalizer(registry::Registry& registry, registry::ResourceName what, Json object) {

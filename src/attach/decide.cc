@@ -244,6 +244,26 @@ Decision decide(const Book& book) {
   return decision;
 }
 
+std::optional<Time> untold_until(const Decision& decision, const VolumeAttachment& attachment, Time now) {
+  std::optional<Time> until;
+  const auto& told = attachment.status.attachment_ticket_statuses;
+  for (const auto& [id, status] : told)
+    if (!decision.statuses.contains(id)) return std::nullopt;
+  for (const auto& [id, status] : decision.statuses) {
+    const auto before = told.find(id);
+    if (before != told.end() && before->second == status) continue;
+    const auto ticket = attachment.spec.attachment_tickets.find(id);
+    const bool passes = std::all_of(status.blockers.begin(), status.blockers.end(), is_in_passing);
+    if (before != told.end() || status.satisfied || !passes ||
+        ticket == attachment.spec.attachment_tickets.end() || !ticket->second.requested_at)
+      return std::nullopt;
+    const Time asked = ticket->second.requested_at->at;
+    if (asked > now || asked + kUntold <= now) return std::nullopt;
+    if (!until || asked + kUntold < *until) until = asked + kUntold;
+  }
+  return until;
+}
+
 Applied apply_decision(const Decision& decision, Volume& volume, VolumeAttachment& attachment) {
   Applied applied;
   const auto set = [&](auto& field, const auto& wanted) {

@@ -628,5 +628,39 @@ TEST(Blockers, KeepTheirTimeWhileTheyLast) {
   EXPECT_EQ(decision.statuses, book.attachment.status.attachment_ticket_statuses) << "twice equals once";
 }
 
+TEST(Tell, TheFirstStatusOfATicketThatIsBeingServedIsToldOnlyWhenItLasts) {
+  Book book = make_book();
+  add_ticket(book, {.id = "t"});
+  const Decision opening = decide(book);
+  EXPECT_THAT(blocker_types(opening, "t"), ElementsAre(B::volume_not_ready));
+  EXPECT_EQ(untold_until(opening, book.attachment, kTestNow), kTestNow + kUntold);
+  EXPECT_EQ(untold_until(opening, book.attachment, kTestNow + kUntold), std::nullopt) << "it has lasted";
+  EXPECT_EQ(untold_until(opening, book.attachment, kTestNow - kUntold), std::nullopt)
+      << "the clock went back";
+}
+
+TEST(Tell, WhatATicketHasOrWaitsForOthersForIsToldAtOnce) {
+  Book book = make_book();
+  add_ticket(book, {.id = "t"});
+  set_attached(book, "n1");
+  EXPECT_EQ(untold_until(decide(book), book.attachment, kTestNow), std::nullopt) << "satisfied";
+  Book away = make_book();
+  add_ticket(away, {.id = "t", .node = "n9"});
+  EXPECT_EQ(untold_until(decide(away), away.attachment, kTestNow), std::nullopt) << "no such node";
+  step(book);
+  book.attachment.spec.attachment_tickets.clear();
+  EXPECT_EQ(untold_until(decide(book), book.attachment, kTestNow), std::nullopt) << "the ticket is gone";
+}
+
+TEST(Tell, AStatusThatWasToldIsCorrectedAtOnceS15) {
+  Book book = make_book();
+  add_ticket(book, {.id = "t"});
+  set_attached(book, "n1");
+  step(book);
+  book.volume.status.state = VolumeState::detaching;
+  EXPECT_FALSE(decide(book).statuses.at("t").satisfied);
+  EXPECT_EQ(untold_until(decide(book), book.attachment, kTestNow), std::nullopt);
+}
+
 }  // namespace
 }  // namespace moor::attach

@@ -63,6 +63,35 @@ TEST(Story, AWholeAttachTakesABoundedNumberOfWrites) {
   expect_quiet(stage);
 }
 
+// What an attach costs when nobody else does anything: bench/attach counts the same of a real server.
+TEST(Story, AttachingAndDetachingTakesABoundedNumberOfLooks) {
+  constexpr std::uint64_t kPairs = 20;
+  Stage stage;
+  stage.create_volume("v1");
+  const auto pair = [&] {
+    stage.add_ticket("v1", "csi-1", "csi-attacher", "node-1");
+    stage.remove_ticket("v1", "csi-1");
+  };
+  pair();
+  const auto looks = [&](std::string_view controller) {
+    const auto names = stage.runtime->names();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (names[i] == controller) return stage.runtime->stats(i).reconciles;
+    return std::uint64_t{0};
+  };
+  const std::uint64_t revisions = stage.revision();
+  const std::uint64_t volume = looks("volume");
+  const std::uint64_t attachment = looks("volume-attachment");
+  for (std::uint64_t i = 0; i < kPairs; ++i) pair();
+  EXPECT_EQ(stage.state_of("v1"), "detached - unknown");
+  EXPECT_LE(stage.revision() - revisions, 30 * kPairs);
+  EXPECT_LE(looks("volume") - volume, 12 * kPairs);
+  EXPECT_LE(looks("volume-attachment") - attachment, 7 * kPairs);
+  RecordProperty("writes", std::to_string(stage.revision() - revisions));
+  RecordProperty("volume-looks", std::to_string(looks("volume") - volume));
+  RecordProperty("attachment-looks", std::to_string(looks("volume-attachment") - attachment));
+}
+
 TEST(Story, SeveralRequestersShareOneAttachmentUntilTheLastLeaves) {
   Stage stage;
   stage.create_volume("v1");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_share.h"
 #include "model/jsonpath.h"
 #include "model/names.h"
 #include "model/validate.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxUnknown = 32;
 
 void default_struct(const StructSchema& schema, Json& object);
-bool lacks_defaults(const StructSchema& schema, const Json& object);
+bool lacks_defaults(const StructSchema& schema, const Json& object, const Json* before = nullptr);
 
 // Most objects come with all their defaults, from the write before. They are looked through first: what is
 // not written to stays shared with what it was copied from.
@@ -37,9 +38,11 @@ bool lacks_defaults(const Schema& schema, const Json& value) {
   }
 }
 
-bool lacks_defaults(const StructSchema& schema, const Json& object) {
+bool lacks_defaults(const StructSchema& schema, const Json& object, const Json* before) {
   for (const FieldSchema& field : schema.fields) {
     const Json* value = object.find(field.name);
+    const Json* was = before == nullptr || value == nullptr ? nullptr : before->find(field.name);
+    if (was != nullptr && is_shared(*was, *value)) continue;
     if (value != nullptr && value->is_null() && !field.schema.nullable) return true;
     if (value == nullptr && field.default_value) return true;
     if (value != nullptr && lacks_defaults(field.schema, *value)) return true;
@@ -154,15 +157,38 @@ std::string KindInfo::qualified_resource() const {
   return group.empty() ? std::string(plural) : fmt::format("{}.{}", plural, group);
 }
 
+namespace {
+
+bool shares(const Json& before, const Json& after, std::string_view part) {
+  const Json* was = before.find(part);
+  const Json* is = after.find(part);
+  return was == nullptr || is == nullptr ? was == is : is_shared(*was, *is);
+}
+
+// A write through the status subresource, as far as can be seen without comparing.
+bool shares_all_but_status(const KindInfo& kind, const Json& before, const Json& after) {
+  for (const FieldSchema& field : kind.schema->fields) {
+    const bool plain = field.name == "apiVersion" || field.name == "kind" || field.name == "status";
+    if (!plain && !shares(before, after, field.name)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Causes KindInfo::validate(const Json& object, const Json* before) const {
   Causes causes;
   check_struct(*schema, object, before, causes);
-  if (const Json* metadata = object.find("metadata"); metadata != nullptr && metadata->is_object())
+  const Json* metadata = object.find("metadata");
+  if (metadata == nullptr || !metadata->is_object()) {
+    if (causes.empty()) causes.push_back(required("metadata"));
+  } else if (before == nullptr || !shares(*before, object, "metadata")) {
     check_metadata(*this, *metadata, causes);
-  else if (causes.empty())
-    causes.push_back(required("metadata"));
+  }
+  const bool told =
+      before != nullptr && !rules_concern_status && shares_all_but_status(*this, *before, object);
   // The kind's rules read typed fields: they make sense only once the types are right.
-  if (causes.empty() && check != nullptr) causes = check(object);
+  if (causes.empty() && check != nullptr && !told) causes = check(object);
   return causes;
 }
 
@@ -171,14 +197,15 @@ Causes KindInfo::validate_update(const Json& before, const Json& after) const {
   check_immutable(*schema, before, after, "", causes);
   const Json* was = before.find("metadata");
   const Json* is = after.find("metadata");
-  if (was != nullptr && is != nullptr) check_metadata_update(*was, *is, causes);
-  if (causes.empty() && check_update != nullptr) causes = check_update(before, after);
+  if (was != nullptr && is != nullptr && !is_shared(*was, *is)) check_metadata_update(*was, *is, causes);
+  const bool told = !rules_concern_status && shares_all_but_status(*this, before, after);
+  if (causes.empty() && check_update != nullptr && !told) causes = check_update(before, after);
   return causes;
 }
 
-void KindInfo::set_defaults(Json& object) const {
+void KindInfo::set_defaults(Json& object, const Json* before) const {
   if (!object.is_object()) return;
-  if (lacks_defaults(*schema, object)) default_struct(*schema, object);
+  if (lacks_defaults(*schema, object, before)) default_struct(*schema, object);
   if (fill != nullptr) fill(object);
 }
 

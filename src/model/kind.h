@@ -53,6 +53,8 @@ struct KindInfo {
   // The kind's own rules, beside what the schema says; they see objects that fit the schema.
   Causes (*check)(const Json& object) = nullptr;
   Causes (*check_update)(const Json& before, const Json& after) = nullptr;
+  // Whether these rules say anything about a write that leaves all but the status as it was.
+  bool rules_concern_status = true;
   void (*fill)(Json& object) = nullptr;  // defaults that depend on other fields
 
   const StructSchema* schema = nullptr;
@@ -65,12 +67,13 @@ struct KindInfo {
   // Every cause the object is refused for; empty: it is fine. metadata.name must be set already (generateName
   // is resolved before); namespace rules belong to the registry.
   // `before`: what it was made from, which was found fine when it was stored. Parts that are still shared
-  // with it are not checked against the schema again.
+  // with it are not checked again.
   Causes validate(const Json& object, const Json* before = nullptr) const;
   // In addition to validate(after): what may not change.
   Causes validate_update(const Json& before, const Json& after) const;
   // Fills in defaults and turns accepted spellings into the stored ones (numbers for sizes into strings).
-  void set_defaults(Json& object) const;
+  // `before`: what it was made from; parts that are still shared with it have all of that already.
+  void set_defaults(Json& object, const Json* before = nullptr) const;
   // Drops fields that the schema does not know, except where it preserves them.
   void prune(Json& object) const;
   // Paths of fields that prune() would drop, in document order, at most 32.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <unordered_map>
 
 #include "base/json_share.h"
 #include "model/quantity.h"
@@ -209,9 +210,24 @@ void check_fields(const StructSchema& schema, const Json& object, const Json* be
   }
 }
 
+// Whether there is anything in it that may not change. Nothing in a status is of that kind, and statuses are
+// what changes most: asked once of each schema, and remembered.
+bool has_fixed(const StructSchema& schema) {  // NOLINT(misc-no-recursion): as deep as the schema
+  thread_local std::unordered_map<const StructSchema*, bool> known;
+  const auto found = known.find(&schema);
+  if (found != known.end()) return found->second;
+  known[&schema] = false;  // one that holds itself
+  const bool fixed = std::any_of(schema.fields.begin(), schema.fields.end(), [](const FieldSchema& field) {
+    return field.immutable || (field.schema.type == SchemaType::object && has_fixed(*field.schema.object));
+  });
+  known[&schema] = fixed;
+  return fixed;
+}
+
 void check_fixed(const StructSchema& schema, const Json& before, const Json& after, const Place& path,
                  Causes& causes) {
   static const Json kNothing;
+  if (!has_fixed(schema)) return;
   for (const FieldSchema& field : schema.fields) {
     const Json* was = before.find(field.name);
     const Json* is = after.find(field.name);

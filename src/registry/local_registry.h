@@ -37,6 +37,9 @@ struct Mutation {
   ResourceName what = {};  // subresource "status" writes status and nothing else
   Json object = {};        // create and update
   std::string resource_version = {};
+  // An update of `spec` and nothing else: `object` names the version and has the spec, in the form in which
+  // it is stored. For controllers, which write what they have encoded themselves.
+  bool spec_only = false;
 };
 
 // What else must still hold for a transaction to happen: that object is at that version, or absent when it is

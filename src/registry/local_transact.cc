@@ -66,9 +66,17 @@ Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(Mutation mutation,
     return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
   if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
   Next next;
-  next.object = std::move(mutation.object);
-  TRY_VOID(check_form(what, next.object));
-  TRY(next.warnings, check_fields(kind, next.object, options));
+  if (mutation.spec_only) {
+    const JsonPtr before = object_of(*live);
+    if (metadata_text(mutation.object, "resourceVersion") != metadata_text(*before, "resourceVersion"))
+      return refuse_modified(kind, what.name);
+    next.object = *before;
+    next.object.set("spec", std::move(mutation.object["spec"]));
+  } else {
+    next.object = std::move(mutation.object);
+    TRY_VOID(check_form(what, next.object));
+    TRY(next.warnings, check_fields(kind, next.object, options));
+  }
   TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
   Staged<Json> result{std::move(staged.result.object), std::move(staged.part)};
   // It changes nothing, but the others were decided on it.

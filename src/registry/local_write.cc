@@ -376,7 +376,7 @@ Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_change(const Resourc
   const JsonPtr before = object_of(*live);
   Json& after = next.object;
   TRY_VOID(continue_life(what, *before, after));
-  kind.set_defaults(after);
+  kind.set_defaults(after, before.get());
   AdmissionRequest request = admission(Operation::update, what, what.name, options.identity, options.dry_run);
   request.before = before.get();
   TRY_VOID(admit(request, after));

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/ids.h"
+#include "base/json_share.h"
 #include "base/plant.h"
 #include "registry/refusal.h"
 
@@ -196,12 +198,14 @@ Answer<void> continue_life(const ResourceName& what, const Json& before, Json& a
     after = std::move(next);
     return {};
   }
-  Json& metadata = after["metadata"];
-  for (const std::string_view field :
-       {"uid", "resourceVersion", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
-        "deletionGracePeriodSeconds", "generateName"})
-    carry(old, metadata, field);
-  if (!metadata.contains("managedFields")) carry(old, metadata, "managedFields");
+  if (!is_shared(*std::as_const(after).find("metadata"), old)) {
+    Json& metadata = after["metadata"];
+    for (const std::string_view field :
+         {"uid", "resourceVersion", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
+          "deletionGracePeriodSeconds", "generateName"})
+      carry(old, metadata, field);
+    if (!metadata.contains("managedFields")) carry(old, metadata, "managedFields");
+  }
   if (kind.has_status) carry(before, after, "status");
   if (is_namespace(kind)) {
     Json& spec = after["spec"];

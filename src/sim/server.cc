@@ -45,7 +45,7 @@ Server::Life::Life(Server& server, std::uint64_t seed)
       namespaces(registry),
       admission(process.clock(), random),
       events(process, registry, random, {.component = "moord", .host = ""}),
-      runtime(registry, watched_controllers(server.context_, server.name_), &events),
+      runtime(registry, watched_controllers(server.context_, server.name_), &events, {.check_settled = true}),
       election(registry, runtime, {.identity = make_uuid(random), .alone = server.place_ == nullptr}),
       base(process),
       group(process) {

@@ -176,6 +176,13 @@ class Identity(OneServer):
         state = {"status": {"currentState": "running"}}
         self.ask("PATCH", replicas + "/r-a/status", state, token=mine, headers=merge)
         before = self.ask("GET", replicas + "/r-b")[1]
+        headers, brief = self.ask("PATCH", replicas + "/r-a/status", {"status": {"currentState": "stopped"}}, token=mine,
+                                  headers={**merge, "Prefer": "return=minimal"})
+        self.assertEqual(headers["Preference-Applied"], "return=minimal")
+        self.assertEqual(set(brief["metadata"]), {"name", "namespace", "uid", "resourceVersion"})
+        self.assertNotIn("status", brief)
+        self.assertEqual(brief["metadata"]["resourceVersion"],
+                         self.ask("GET", replicas + "/r-a")[1]["metadata"]["resourceVersion"])
         self.ask("PATCH", replicas + "/r-b/status", state, token=mine, headers=merge, code=403)
         # Nor may it take the other's over.
         self.ask("PATCH", replicas + "/r-b", {"spec": {"nodeID": "a"}}, token=mine, headers=merge, code=403)

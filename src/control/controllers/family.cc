@@ -139,6 +139,14 @@ void Family::again_at(model::Time when) {
   plan.again(std::chrono::duration_cast<Duration>(wait));
 }
 
+int Family::edits() const {
+  int sum =
+      volume.edits() + attachment.edits() + grant.edits() + token.edits() + engine.edits() + other.edits();
+  for (const auto& [name_of, replica] : replicas) sum += replica.edits();
+  for (const auto& [node, ledger_of] : ledgers) sum += ledger_of.edits();
+  return sum;
+}
+
 Plan Family::finish() {
   attachment.write(plan);
   grant.write(plan);

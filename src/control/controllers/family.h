@@ -47,8 +47,10 @@ class Edit {
   const T* operator->() const { return &**this; }
   T& edit() {
     if (!after_) after_ = before_ ? *before_ : T{};
+    ++edits_;
     return *after_;
   }
+  int edits() const { return edits_; }
   bool is_new() const { return after_ && !before_; }
   const Object<T>& before() const { return before_; }
   void write(Plan& plan) const {
@@ -66,6 +68,7 @@ class Edit {
  private:
   Object<T> before_;
   std::optional<T> after_;
+  int edits_ = 0;
 };
 
 // What the controllers ask about a node, and nothing else: other changes of the Node wake nobody.
@@ -114,6 +117,8 @@ struct Family {
   void again(Duration after) { plan.again(after); }
   void again_at(model::Time when);
 
+  // How often something was edited: only who wants something else than what is there edits.
+  int edits() const;
   // Everything that was edited becomes writes of the plan.
   Plan finish();
   Plan plan;

@@ -1,5 +1,7 @@
 // The volume controller: from where a volume is wanted (spec.nodeID) and what its processes report to what
 // they shall do next. The table of the attach room says which step; the files beside this one do it.
+#include <algorithm>
+
 #include "attach/table.h"
 #include "base/plant.h"
 #include "control/controllers/controllers.h"
@@ -68,6 +70,34 @@ Plan take_charge(const Object<lh::Volume>& volume) {
   return plan;
 }
 
+// One look at a volume that has its objects. True: a move decided.
+bool look_at(Family& family) {
+  if (family.volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0)
+    family.status().restarts = {};
+  lift_fault(family);
+  const bool moves = follow_move(family);
+  if (!moves) follow_table(family);
+  clean_up_after_moves(family);
+  tell_robustness(family, progress_of(family));
+  return moves;
+}
+
+// A second look at the objects as the plan leaves them, which is cheaper than one at what was stored: when it
+// finds nothing to add, the plan's own coming need not wake anybody. Moves go step by step, places are given
+// out against what others take, and what is made or removed is known only when it is: they are looked at
+// again.
+void settle(Family& family, Plan& plan) {
+  const bool updates = std::all_of(plan.writes.begin(), plan.writes.end(), [](const auto& write) {
+    return write.type == registry::Mutation::Type::update;
+  });
+  if (plan.writes.empty() || !updates || family.other || !family.ledgers.empty()) return;
+  const int edits = family.edits();
+  family.plan = {};
+  const bool moves = look_at(family);
+  plan.settled = !moves && family.edits() == edits && family.plan.writes.empty();
+  if (family.plan.again_after) plan.again(*family.plan.again_after);
+}
+
 class VolumeController final : public Controller {
  public:
   std::string_view name() const override { return "volume"; }
@@ -91,12 +121,10 @@ class VolumeController final : public Controller {
       return take_charge(volume);
     create_missing(family);
     place_replicas(family);
-    if (volume->status.restarts.count > 0 && restarts_in_a_row(family) == 0) family.status().restarts = {};
-    lift_fault(family);
-    if (!follow_move(family)) follow_table(family);
-    clean_up_after_moves(family);
-    tell_robustness(family, progress_of(family));
-    return family.finish();
+    const bool moves = look_at(family);
+    Plan plan = family.finish();
+    if (!moves) settle(family, plan);
+    return plan;
   }
 };
 

@@ -2,6 +2,9 @@
 // and writes what they say. It decides nothing itself.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "attach/decide.h"
 #include "attach/moves.h"
 #include "attach/tickets.h"
@@ -200,11 +203,63 @@ bool waits_for_a_place(const attach::Decision& decision) {
   return false;
 }
 
+// What the volume controller notes for itself and for people: no ticket fares better or worse for it.
+constexpr std::string_view kNotForTickets[] = {
+    "epoch",          "conditions",         "exportID", "frontendDisabled",
+    "lastDegradedAt", "remountRequestedAt", "ownerID",  "actualSize"};
+
+const Json* scheduled_of(const Json& status) {
+  const Json* conditions = status.find("conditions");
+  for (std::size_t i = 0; conditions != nullptr && conditions->is_array() && i < conditions->size(); ++i)
+    if (conditions->at(i).get_string("type") == lh::kVolumeScheduled) return &conditions->at(i);
+  return nullptr;
+}
+
+bool is_equal(const Json* left, const Json* right) {
+  return left == nullptr || right == nullptr ? left == right : *left == *right;
+}
+
+bool is_for_tickets(std::string_view field) {
+  return std::find(std::begin(kNotForTickets), std::end(kNotForTickets), field) == std::end(kNotForTickets);
+}
+
+// A volume that is given to a node fares the same to its tickets whether it rests or begins to be opened.
+bool is_not_closing(const Json& status) {
+  const auto state = status.get_string("state").value_or("");
+  return state == "detached" || state == "attaching";
+}
+
+// Whether nothing has changed that decides about tickets or is told to them. What is not named here counts.
+bool same_to_tickets(const Json& before, const Json& after) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::string_view part = after.key_at(i);
+    if (part == "status" || part == "metadata") continue;
+    if (!is_equal(before.find(part), &after.value_at(i))) return false;
+  }
+  if (before.size() != after.size() || digest_wish(&before) != digest_wish(&after)) return false;
+  const Json* was = before.find("status");
+  const Json* is = after.find("status");
+  if (was == nullptr || is == nullptr) return was == is;
+  const Json* node = after.find_path({"spec", "nodeID"});
+  const bool given = node != nullptr && node->is_string() && !node->as_string().empty();
+  for (std::size_t i = 0; i < is->size(); ++i) {
+    const std::string_view field = is->key_at(i);
+    if (given && field == "state" && is_not_closing(*was) && is_not_closing(*is)) continue;
+    if (is_for_tickets(field) && !is_equal(was->find(field), &is->value_at(i))) return false;
+  }
+  for (std::size_t i = 0; i < was->size(); ++i)
+    if (is_for_tickets(was->key_at(i)) && !is->contains(was->key_at(i))) return false;
+  // Whether anything was ever granted: an import is let be.
+  const auto is_fresh = [](const Json& status) { return status.get_int64("epoch").value_or(0) == 0; };
+  return is_fresh(*was) == is_fresh(*is) && is_equal(scheduled_of(*was), scheduled_of(*is));
+}
+
 class VolumeAttachmentController final : public Controller {
  public:
   std::string_view name() const override { return "volume-attachment"; }
   std::vector<Wake> wakes() const override {
-    return {{&kind_of<lh::Volume>(), key_by_name}, {&kind_of<lh::VolumeAttachment>(), key_by_name}};
+    return {{.kind = &kind_of<lh::Volume>(), .key = key_by_name, .same = same_to_tickets},
+            {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name}};
   }
 
   Plan reconcile(const View& view, const Key& key) const override {
@@ -216,7 +271,7 @@ class VolumeAttachmentController final : public Controller {
     if (!volume) return plan;
     const Book book = make_book(view, key, volume, attachment);
     const attach::Decision decision = attach::decide(book);
-    write(decision, volume, attachment, plan);
+    write(decision, volume, attachment, book.now, plan);
     const bool limited = book.settings.node_attach_limit() > 0;
     if (limited && decision.takes_place_on && !MOOR_PLANT("control-ledger-not-written"))
       take_place(view, key, *decision.takes_place_on, plan);
@@ -267,8 +322,19 @@ class VolumeAttachmentController final : public Controller {
     return book;
   }
 
+  // One ticket has nothing to be weighed against, and none has nothing to want. A volume that is taken from
+  // its node is chosen for again, at once if it had not moved yet.
+  static bool is_settled(const attach::Decision& decision, const lh::Volume& before,
+                         const lh::VolumeAttachment& next) {
+    const bool moves = attach::is_move_asked(before) || !before.status.current_migration_node_id.empty() ||
+                       decision.volume.migration_node_id;
+    const std::size_t tickets = next.spec.attachment_tickets.size();
+    const bool taken_away = decision.volume.node_id && decision.volume.node_id->empty();
+    return decision.retire.empty() && !moves && (tickets == 0 || (tickets == 1 && !taken_away));
+  }
+
   static void write(const attach::Decision& decision, const Object<lh::Volume>& volume,
-                    const Object<lh::VolumeAttachment>& attachment, Plan& plan) {
+                    const Object<lh::VolumeAttachment>& attachment, model::Time now, Plan& plan) {
     lh::Volume next_volume = *volume;
     lh::VolumeAttachment next = *attachment;
     const attach::Applied applied = attach::apply_decision(decision, next_volume, next);
@@ -277,10 +343,14 @@ class VolumeAttachmentController final : public Controller {
     if (applied.attachment_spec) {
       plan.update(attachment, next);
     } else if (applied.attachment_status) {
-      plan.update_status(attachment, next);
+      if (const auto until = attach::untold_until(decision, *attachment, now))
+        plan.again(std::max<Duration>(*until - now, std::chrono::milliseconds(1)));
+      else
+        plan.update_status(attachment, next);
     }
     // Each was decided on the other.
     if (plan.writes.empty()) return;
+    plan.settled = is_settled(decision, *volume, next);
     if (!MOOR_PLANT("control-decision-unguarded")) plan.guard(volume);
     plan.guard(attachment);
   }

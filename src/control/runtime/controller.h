@@ -21,6 +21,8 @@ struct Wake {
   Digest digest = nullptr;
   // How long the look may wait, so that many changes in a row are one look. For what only people read.
   Duration delay{0};
+  // Changes between two versions that are the same to the controller wake nobody either; null: none are.
+  bool (*same)(const Json& before, const Json& after) = nullptr;
 };
 
 // What is asked of an object, and whether it goes: everything but its status.

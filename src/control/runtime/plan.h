@@ -15,7 +15,10 @@ struct Plan {
   std::vector<registry::Mutation> writes;
   std::vector<registry::Guard> guards;
   std::optional<Duration> again_after;  // when time alone changes the answer
-  std::vector<std::string> reasons;     // what is done and why, for people
+  // Asked again about what these writes leave, the controller would want nothing more and read nothing else:
+  // their own coming need not wake the key. Only for plans of which this is certain.
+  bool settled = false;
+  std::vector<std::string> reasons;  // what is done and why, for people
   std::vector<registry::EventNote> events;
 
   template <class T>
@@ -73,14 +76,19 @@ struct Plan {
   template <class T>
   bool change(const Object<T>& before, const T& after, const char* subresource) {
     Json object;
-    if constexpr (requires(T one) { one.metadata, one.spec, one.status; }) {
-      // The other half is the registry's to carry over.
+    bool spec_only = false;
+    if constexpr (requires(T one) { one.metadata, one.spec; }) {
+      // The rest is the registry's to carry over.
       const bool status = *subresource != '\0';
-      object =
-          status ? name_and_version(*before.json) : Json::object({{"metadata", own_metadata(*before.json)}});
+      spec_only = !status && has_same_metadata(*before, after);
+      object = status || spec_only ? name_and_version(*before.json)
+                                   : Json::object({{"metadata", own_metadata(*before.json)}});
       bool changed = false;
       if (status) {
-        changed = put_part(*before.json, "status", after.status, object);
+        if constexpr (requires(T one) { one.status; })
+          changed = put_part(*before.json, "status", after.status, object);
+      } else if (spec_only) {
+        changed = put_part(*before.json, "spec", after.spec, object);
       } else {
         const Json old = object;
         model::encode_onto(*object.find("metadata"), after.metadata);
@@ -97,8 +105,17 @@ struct Plan {
     writes.push_back({registry::Mutation::Type::update,
                       {&kind_of<T>(), before->metadata.space, before->metadata.name, subresource},
                       std::move(object),
-                      ""});
+                      "",
+                      spec_only});
     return true;
+  }
+  // Of what a controller may change there.
+  template <class T>
+  static bool has_same_metadata(const T& before, const T& after) {
+    const model::ObjectMeta& was = before.metadata;
+    const model::ObjectMeta& is = after.metadata;
+    return was.labels == is.labels && was.annotations == is.annotations &&
+           was.owner_references == is.owner_references && was.finalizers == is.finalizers;
   }
 };
 

@@ -1,7 +1,11 @@
 #include "control/runtime/runtime.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/plant.h"
 #include "model/coordination/lease.h"
@@ -64,6 +68,7 @@ struct Runtime::Lane {
   KeyedQueue queue;
   std::set<const model::KindInfo*> family;
   std::map<Key, std::vector<Reads::Read>> reads;  // what each key's last look read
+  OwnWrites own;
   std::size_t under_way = 0;
   ControllerStats stats;
 };
@@ -114,6 +119,7 @@ Task<Result<void>> Runtime::listen(CancelToken token) {
   while (true) {
     CO_TRY(auto subscription, registry_.subscribe({"", std::nullopt}, registry_.cache().revision()));
     heartbeats_.clear();
+    for (const auto& lane : lanes_) lane->own.clear();
     registry_.cache().for_each("", [this](const store::ObjectPtr& object) {
       notice(store::Change{object->entry.revision, nullptr, object});
       return true;
@@ -140,13 +146,17 @@ void Runtime::notice(const store::Change& change) {
       heartbeats_.erase(node);
     }
   }
+  Writers writers(lanes_.size());
+  for (const auto& lane : lanes_) writers[lane->index] = lane->own.take(change);
   if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
     for (const auto& [lane, wake] : found->second) {
       if (wake.digest != nullptr && wake.digest(before.get()) == wake.digest(after.get())) continue;
+      if (wake.same != nullptr && before != nullptr && after != nullptr && wake.same(*before, *after))
+        continue;
       for (const JsonPtr& side : {before, after}) {
         if (side == nullptr) continue;
         Key key = wake.key(*side);
-        if (key.name.empty()) continue;
+        if (key.name.empty() || writers[lane] == key) continue;
         if (wake.delay == Duration(0)) {
           lanes_[lane]->queue.add(key);
         } else {
@@ -156,19 +166,22 @@ void Runtime::notice(const store::Change& change) {
     }
   }
   if (before != nullptr) decoder_.forget(before.get());
-  wake_readers(change.key(), before.get(), after.get());
+  wake_readers(change.key(), before.get(), after.get(), writers);
   // Readers of everything of a kind, in its namespace or in all.
-  wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get());
-  if (!parts.space.empty()) wake_readers(registry::prefix_of(*parts.kind, ""), before.get(), after.get());
+  wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get(), writers);
+  if (!parts.space.empty())
+    wake_readers(registry::prefix_of(*parts.kind, ""), before.get(), after.get(), writers);
 }
 
-void Runtime::wake_readers(const std::string& key, const Json* before, const Json* after) {
+void Runtime::wake_readers(const std::string& key, const Json* before, const Json* after,
+                           const Writers& writers) {
   const auto found = dependents_.find(key);
   if (found == dependents_.end()) return;
   // Every volume reads its nodes and the settings: each digest is taken once, not once per reader.
   for (const auto& [digest, readers] : found->second) {
     if (digest != nullptr && digest(before) == digest(after)) continue;
-    for (const Dependent& dependent : readers) lanes_[dependent.lane]->queue.add(dependent.key);
+    for (const Dependent& dependent : readers)
+      if (writers[dependent.lane] != dependent.key) lanes_[dependent.lane]->queue.add(dependent.key);
   }
 }
 
@@ -254,6 +267,7 @@ struct Runtime::Turn {
   WriteTurns& turns;
   std::vector<std::string> keys;  // taken
   Plan plan;
+  store::Revision seen = 0;  // by the plan
 };
 
 Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token) {
@@ -261,6 +275,7 @@ Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, Cancel
   while (true) {
     ++lane.stats.reconciles;
     const View view(source_, decoder_, moment(), {key, &lane.family});
+    turn->seen = registry_.cache().revision();
     turn->plan = lane.controller->reconcile(view, key);
     remember_reads(lane, key, view.reads());
     std::vector<std::string> keys = written_keys(turn->plan);
@@ -277,19 +292,76 @@ Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, Cancel
 Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term, CancelToken token) {
   Turn turn(turns_);
   CO_TRY_VOID(co_await plan_in_turn(lane, key, &turn, std::move(token)));
-  if (!turn.plan.writes.empty()) CO_TRY_VOID(co_await write(lane, key, &turn.plan, std::move(term)));
+  if (!turn.plan.writes.empty()) CO_TRY_VOID(co_await write(lane, key, &turn, std::move(term)));
   lane.queue.done(key, turn.plan.again_after);
   co_return Result<void>();
 }
 
-Task<Result<void>> Runtime::write(Lane& lane, Key key, Plan* plan, registry::Guard term) {
+namespace {
+
+struct OwnWrite {
+  std::size_t index = 0;  // among the plan's writes
+  std::string object;
+  store::Revision base = 0;
+};
+
+store::Revision version_of(const Json& object) {
+  const std::string text = registry::metadata_text(object, "resourceVersion");
+  store::Revision revision = 0;
+  std::from_chars(text.data(), text.data() + text.size(), revision);
+  return revision;
+}
+
+std::vector<OwnWrite> own_writes(const Plan& plan) {
+  std::vector<OwnWrite> own;
+  for (std::size_t i = 0; i < plan.writes.size(); ++i) {
+    const registry::Mutation& write = plan.writes[i];
+    if (write.type != registry::Mutation::Type::update) continue;
+    own.push_back(
+        {i, registry::key_of(*write.what.kind, write.what.space, write.what.name), version_of(write.object)});
+  }
+  return own;
+}
+
+}  // namespace
+
+// Only when nothing else has happened since the look: what others write may call for more.
+void Runtime::check_settled(const Lane& lane, const Key& key, const Turn& turn,
+                            const std::vector<Json>& written) {
+  store::Revision own = 0;
+  for (const Json& object : written) own += version_of(object) > turn.seen ? 1 : 0;
+  if (registry_.cache().revision() != turn.seen + own) return;
+  const View view(source_, decoder_, moment(), {key, &lane.family});
+  const Plan again = lane.controller->reconcile(view, key);
+  std::string wants;
+  for (const registry::Mutation& write : again.writes)
+    wants += fmt::format(" {} {}: {}", write.what.kind->kind, write.what.name, to_text(write.object));
+  MOOR_ASSERT(wants.empty(), "{} called its plan for {} settled, and wants more:{}", lane.controller->name(),
+              key.name, wants);
+  MOOR_ASSERT(!again.again_after || turn.plan.again_after, "{} called its plan for {} settled, and now waits",
+              lane.controller->name(), key.name);
+  const auto known = lane.reads.find(key);
+  for (const Reads::Read& read : view.reads().reads) {
+    const bool noted = known != lane.reads.end() &&
+                       std::find(known->second.begin(), known->second.end(), read) != known->second.end();
+    MOOR_ASSERT(noted, "{} called its plan for {} settled, and now reads {}", lane.controller->name(),
+                key.name, read.key);
+  }
+}
+
+Task<Result<void>> Runtime::write(Lane& lane, Key key, Turn* turn, registry::Guard term) {
+  Plan* plan = &turn->plan;
   const std::size_t count = plan->writes.size();
   registry::WriteOptions options;
   options.field_manager = options_.field_manager;
   options.field_validation = registry::FieldValidation::ignore;
   if (!MOOR_PLANT("control-term-not-guarded")) plan->guards.push_back(std::move(term));
+  const std::vector<OwnWrite> own = plan->settled ? own_writes(*plan) : std::vector<OwnWrite>();
+  for (const OwnWrite& one : own) lane.own.expect(one.object, one.base, key);
   const auto written =
       co_await registry_.transact(std::move(plan->writes), std::move(plan->guards), std::move(options));
+  for (const OwnWrite& one : own)
+    if (!written || version_of((*written)[one.index]) == one.base) lane.own.withdraw(one.object, one.base);
   if (!written) {
     const bool conflict = written.is(Errc::conflict) || written.is(Errc::not_found);
     ++(conflict ? lane.stats.conflicts : lane.stats.errors);
@@ -302,6 +374,7 @@ Task<Result<void>> Runtime::write(Lane& lane, Key key, Plan* plan, registry::Gua
   }
   ++lane.stats.commits;
   lane.stats.writes += count;
+  if (plan->settled && options_.check_settled) check_settled(lane, key, *turn, *written);
   for (const std::string& reason : plan->reasons)
     log_debug(reason, {{"controller", lane.controller->name()}, {"name", key.name}});
   for (registry::EventNote& note : plan->events)

@@ -18,6 +18,7 @@
 #include "control/runtime/controller.h"
 #include "control/runtime/keyed_queue.h"
 #include "control/runtime/leader.h"
+#include "control/runtime/own_writes.h"
 #include "control/runtime/write_turns.h"
 #include "registry/events.h"
 #include "registry/local_registry.h"
@@ -39,6 +40,9 @@ struct ControllerStats {
 struct RuntimeOptions {
   std::size_t workers = 32;  // keys at once, per controller
   std::string field_manager = "moord-controllers";
+  // For tests and the simulator: after each plan that says it is settled, ask its controller again and stop
+  // the process if it was not.
+  bool check_settled = false;
 };
 
 class Runtime final : public Duty {
@@ -69,9 +73,12 @@ class Runtime final : public Duty {
   // A plan for the key, and the objects that it writes taken.
   struct Turn;
   Task<Result<void>> plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token);
-  Task<Result<void>> write(Lane& lane, Key key, Plan* plan, registry::Guard term);
+  Task<Result<void>> write(Lane& lane, Key key, Turn* turn, registry::Guard term);
   void notice(const store::Change& change);
-  void wake_readers(const std::string& key, const Json* before, const Json* after);
+  // The lanes' own keys, where the change is their own write.
+  using Writers = std::vector<std::optional<Key>>;
+  void wake_readers(const std::string& key, const Json* before, const Json* after, const Writers& writers);
+  void check_settled(const Lane& lane, const Key& key, const Turn& turn, const std::vector<Json>& written);
   void remember_reads(Lane& lane, const Key& key, const Reads& reads);
   void note_read(const Dependent& dependent, const Reads::Read& read);
   void forget_read(const Dependent& dependent, const Reads::Read& read);

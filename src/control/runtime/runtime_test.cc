@@ -72,6 +72,29 @@ class Adder final : public Controller {
   }
 };
 
+// Turns "asked" into "told" in each of its Leases, and says that this is all.
+class Teller final : public Controller {
+ public:
+  explicit Teller(std::vector<std::string>& looks) : looks_(looks) {}
+  std::string_view name() const override { return "teller"; }
+  std::vector<Wake> wakes() const override { return {{&kind_of<Lease>(), key_by_name}}; }
+  Plan reconcile(const View& view, const Key& key) const override {
+    Plan plan;
+    const auto mine = view.find<Lease>(key.space, key.name);
+    if (!key.name.starts_with("tell")) return plan;
+    looks_.push_back(key.name);
+    if (!mine || mine->spec.holder_identity != "asked") return plan;
+    Lease next = *mine;
+    next.spec.holder_identity = "told";
+    plan.update(mine, next);
+    plan.settled = true;
+    return plan;
+  }
+
+ private:
+  std::vector<std::string>& looks_;
+};
+
 class Runtimes : public testing::Test {
  protected:
   Runtimes() {
@@ -170,6 +193,18 @@ TEST_F(Runtimes, PlansForOneBusyObjectComeOneAfterTheOtherAndNoneIsLost) {
   EXPECT_EQ(count->find("spec")->get_int64("leaseTransitions"), 40);
   EXPECT_EQ(runtime_->stats(0).commits, 40u);
   EXPECT_EQ(runtime_->stats(0).conflicts, 0u);
+}
+
+TEST_F(Runtimes, ASettledPlanWakesItsOwnKeyNoMoreAndEverybodyElsesWriteDoes) {
+  start(std::make_unique<Teller>(looks_));
+  put("tell-1", R"({"holderIdentity":"asked"})");
+  EXPECT_EQ(holder("tell-1"), "told");
+  EXPECT_THAT(looks_, ElementsAre("tell-1"));
+  put("tell-1", R"({"holderIdentity":"asked"})");  // from the very version that it wrote
+  EXPECT_EQ(holder("tell-1"), "told");
+  EXPECT_THAT(looks_, ElementsAre("tell-1", "tell-1"));
+  put("tell-1", R"({"holderIdentity":"somebody"})");
+  EXPECT_THAT(looks_, ElementsAre("tell-1", "tell-1", "tell-1"));
 }
 
 TEST_F(Runtimes, FiguresAreKeptPerController) {

@@ -94,7 +94,9 @@ Stage::~Stage() {
 }
 
 void Stage::start_controllers() {
-  runtime = std::make_unique<Runtime>(*registry_, make_controllers());
+  RuntimeOptions checked;
+  checked.check_settled = true;
+  runtime = std::make_unique<Runtime>(*registry_, make_controllers(), nullptr, checked);
   LeaderOptions options;
   options.identity = fmt::format("server-{}", ++generation_);
   options.alone = true;

@@ -59,19 +59,22 @@ class Table : public testing::Test {
       const JsonPtr before = write.type == registry::Mutation::Type::update
                                  ? shelf_.find(*write.what.kind, write.what.space, write.what.name)
                                  : nullptr;
-      if (before != nullptr && write.what.kind->has_status) carry_other_half(*before, write, object);
+      if (before != nullptr) carry_the_rest(*before, write, object);
       if (write.what.kind->namespaced) object["metadata"].set("namespace", write.what.space);
       shelf_.put(*write.what.kind, std::move(object));
     }
   }
-  // An update speaks of the status or of the rest, and the registry carries over the other.
-  static void carry_other_half(const Json& before, const registry::Mutation& write, Json& object) {
-    if (write.what.subresource == "status") {
-      Json status = object["status"];
+  // An update speaks of the status, of the spec, or of all but the status, and the registry carries over what
+  // it does not speak of.
+  static void carry_the_rest(const Json& before, const registry::Mutation& write, Json& object) {
+    const bool status = write.what.subresource == "status";
+    if (status || write.spec_only) {
+      const char* part = status ? "status" : "spec";
+      Json said = object[part];
       object = before;
-      object.set("status", std::move(status));
-    } else if (const Json* status = before.find("status")) {
-      object.set("status", *status);
+      object.set(part, std::move(said));
+    } else if (const Json* kept = before.find("status"); kept != nullptr && write.what.kind->has_status) {
+      object.set("status", *kept);
     }
   }
   // Changes one object by hand: a merge patch of the whole.

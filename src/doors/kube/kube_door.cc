@@ -204,6 +204,19 @@ Task<KubeDoor::Reply> KubeDoor::watch(Call& call) {
 KubeDoor::Reply KubeDoor::written(Call& call, registry::Written written, bool created) const {
   call.name = metadata_text(written.object, "name");
   const int code = created ? 201 : 200;
+  if (call.request.headers.get("prefer") == "return=minimal") {
+    Json metadata = Json::object();
+    for (const std::string_view field : {"name", "namespace", "uid", "resourceVersion"})
+      if (const std::string_view text = metadata_text(written.object, field); !text.empty())
+        metadata.set(field, text);
+    http::Response minimal =
+        json_response(code, to_text(Json::object({{"apiVersion", call.route.name.kind->api_version()},
+                                                  {"kind", call.route.name.kind->kind},
+                                                  {"metadata", std::move(metadata)}})));
+    minimal.headers.set("Preference-Applied", "return=minimal");
+    add_warnings(minimal, written.warnings);
+    return minimal;
+  }
   const Rendering rendering = rendering_of(call);
   http::Response response = written.stored == nullptr ? render_object(code, rendering, written.object)
                                                       : render_item(code, rendering, written.stored);

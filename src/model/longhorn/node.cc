@@ -83,7 +83,7 @@ MOOR_KIND(Node, .group = kGroup, .version = kVersion, .kind = "Node", .plural = 
                        .path = ".status.conditions[?(@.type==\"Schedulable\")].status",
                        .description = "Whether new replicas can be placed here."},
                       age_column()},
-          .check = typed_check<Node, validate_node>)
+          .check = typed_check<Node, validate_node>, .rules_concern_status = false)
 
 Causes validate_node(const Node& node) {
   Causes causes;

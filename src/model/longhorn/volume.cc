@@ -243,7 +243,7 @@ MOOR_KIND(
                 age_column()},
     .selectable_fields = {"spec.nodeID", "spec.migrationNodeID", "status.state", "status.currentNodeID"},
     .check = typed_check<Volume, validate_volume>,
-    .check_update = typed_check_update<Volume, validate_volume_update>)
+    .check_update = typed_check_update<Volume, validate_volume_update>, .rules_concern_status = false)
 
 Causes validate_volume(const Volume& volume) {
   Causes causes;

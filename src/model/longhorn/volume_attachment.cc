@@ -155,7 +155,8 @@ MOOR_KIND(
          {.name = "Waiting-For", .description = "What stands in the way of the others.", .cell = waiting_for},
          age_column()},
     .selectable_fields = {"spec.volume"}, .check = typed_check<VolumeAttachment, validate_volume_attachment>,
-    .check_update = typed_check_update<VolumeAttachment, validate_volume_attachment_update>)
+    .check_update = typed_check_update<VolumeAttachment, validate_volume_attachment_update>,
+    .rules_concern_status = false)
 
 Causes validate_volume_attachment(const VolumeAttachment& attachment) {
   Causes causes;

@@ -272,6 +272,58 @@ bool change_entries(const model::KindInfo& kind, const FieldSet& changed, const 
   return true;
 }
 
+bool is_version_of(const model::KindInfo& kind, std::string_view text) {
+  if (kind.group.empty()) return text == kind.version;
+  return text.size() == kind.group.size() + 1 + kind.version.size() && text.starts_with(kind.group) &&
+         text[kind.group.size()] == '/' && text.ends_with(kind.version);
+}
+
+// The same as touch_own_entry(), for a write of spec or status, found without taking note of what changed.
+bool touch_own_values(const model::KindInfo& kind, const Json& before, Json& after, const Writer& writer) {
+  const bool status = writer.subresource == "status";
+  if (!status && !writer.subresource.empty()) return false;
+  const std::string_view part = status ? "status" : "spec";
+  // Anything else that differs is not that simple. The generation is nobody's.
+  for (std::size_t i = 0; i < std::as_const(after).size(); ++i) {
+    const std::string_view key = after.key_at(i);
+    const Json* was = before.find(key);
+    const Json& is = std::as_const(after).value_at(i);
+    if (key == part || (was != nullptr && *was == is)) continue;
+    if (key != "metadata" || was == nullptr || was->size() != is.size()) return false;
+    for (std::size_t j = 0; j < is.size(); ++j) {
+      const Json* known = was->find(is.key_at(j));
+      if (is.key_at(j) != "generation" && (known == nullptr || !(*known == is.value_at(j)))) return false;
+    }
+  }
+  if (before.size() != after.size()) return false;
+  const Json* list = std::as_const(after).find_path({"metadata", "managedFields"});
+  if (list == nullptr || !list->is_array() || list->size() > kMaxUpdateManagers) return false;
+  std::vector<const Json*> others;
+  std::size_t own = list->size();
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Json& entry = list->at(i);
+    const Json* fields = entry.find("fieldsV1");
+    if (fields == nullptr || !fields->is_object()) return false;
+    const bool mine = entry.get_string("manager") == writer.manager &&
+                      entry.get_string("operation") == "Update" &&
+                      entry.get_string("subresource").value_or("") == writer.subresource &&
+                      is_version_of(kind, entry.get_string("apiVersion").value_or(""));
+    if (mine)
+      own = i;
+    else
+      others.push_back(fields);
+  }
+  if (own == list->size() ||
+      !changes_own_values(before, after, *kind.schema, part, *list->at(own).find("fieldsV1"), others))
+    return false;
+  if (list->at(own).get_string("time") == writer.now) return true;
+  Json& entries = *after["metadata"].find("managedFields");
+  entries.at(own).set("time", writer.now);
+  for (; own + 1 < entries.size() && is_before(entries.at(own + 1), entries.at(own)); ++own)
+    std::swap(entries.at(own), entries.at(own + 1));
+  return true;
+}
+
 // What is owned among the members of one object, all of which are new; none: see places_of().
 template <std::size_t N>
 std::optional<Json> new_places(const Json& object, const model::StructSchema* schema,
@@ -376,6 +428,7 @@ void track_write(const model::KindInfo& kind, const Json* before, Json& after, c
   Differences differences;
   if (before != nullptr && sent != nullptr && kept != nullptr && *sent == *kept) {
     // The usual case: the same list on both sides is no difference, and nothing need be copied.
+    if (!reset && touch_own_values(kind, *before, after, writer)) return;
     differences = compare(*before, after, *kind.schema);
     if (!reset && differences.added.empty() && differences.removed.empty()) {
       FieldSet changed = differences.modified;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <set>
 #include <utility>
 #include <vector>
@@ -133,6 +135,87 @@ void diff(const Json* before, const Json* after, const Schema* schema, FieldPath
   diff_items(*before, *after, shape, *schema, path, found);
 }
 
+// What the recorded forms say below one place: the writer's own, and those of the others.
+class Recorded {
+ public:
+  static constexpr std::size_t kMost = 8;
+  Recorded(const Json* own, std::span<const Json* const> others) : own_(own), count_(others.size()) {
+    std::copy(others.begin(), others.end(), others_.begin());
+  }
+  Recorded below(std::string_view element) const {
+    Recorded next(own_ == nullptr ? nullptr : own_->find(element), {});
+    for (std::size_t i = 0; i < count_; ++i)
+      if (const Json* found = others_[i]->find(element)) next.others_[next.count_++] = found;
+    return next;
+  }
+  bool is_own_alone() const {
+    const auto owns = [](const Json& fields) { return fields.empty() || fields.contains("."); };
+    return own_ != nullptr && owns(*own_) &&
+           std::none_of(others_.begin(), others_.begin() + count_,
+                        [&](const Json* one) { return owns(*one); });
+  }
+
+ private:
+  const Json* own_;
+  std::size_t count_;
+  std::array<const Json*, kMost> others_{};
+};
+
+// "f:" and the name, on the stack for names of usual length.
+class FieldElement {
+ public:
+  explicit FieldElement(std::string_view name) {
+    if (name.size() + 2 > short_.size()) {
+      long_ = field_element(name);
+      return;
+    }
+    short_[0] = 'f';
+    short_[1] = ':';
+    std::memcpy(short_.data() + 2, name.data(), name.size());
+    size_ = name.size() + 2;
+  }
+  std::string_view text() const { return size_ == 0 ? long_ : std::string_view(short_.data(), size_); }
+
+ private:
+  std::array<char, 48> short_;
+  std::size_t size_ = 0;
+  std::string long_;
+};
+
+bool is_own_change(const Json& before, const Json& after, const Schema* schema, const Recorded& recorded);
+
+bool is_own_change_of_items(const Json& before, const Json& after, const Schema& schema,
+                            const Recorded& recorded) {
+  if (before.size() != after.size()) return false;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before.at(i) == after.at(i)) continue;
+    const std::string element = key_element(before.at(i), schema.list_keys);
+    if (element != key_element(after.at(i), schema.list_keys) ||
+        !is_own_change(before.at(i), after.at(i), schema.items.get(), recorded.below(element)))
+      return false;
+  }
+  return true;
+}
+
+bool is_own_change(const Json& before, const Json& after, const Schema* schema, const Recorded& recorded) {
+  const Shape shape = shape_of(before, schema);
+  if (shape != shape_of(after, schema)) return false;
+  if (shape == Shape::leaf) return recorded.is_own_alone();
+  if (shape == Shape::value_set || before.empty() || after.empty()) return false;
+  if (shape == Shape::keyed_list) return is_own_change_of_items(before, after, *schema, recorded);
+  if (before.size() != after.size()) return false;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::string_view key = after.key_at(i);
+    const Json* was = before.find(key);
+    if (was == nullptr) return false;
+    if (*was == after.value_at(i)) continue;
+    const FieldElement element(key);
+    if (!is_own_change(*was, after.value_at(i), member_schema(schema, key), recorded.below(element.text())))
+      return false;
+  }
+  return true;
+}
+
 Json lay(Json under, const Json& over, const Schema* schema) {
   const Shape shape = shape_of(over, schema);
   if (shape == Shape::leaf || shape != shape_of(under, schema)) return over;
@@ -252,6 +335,16 @@ Differences compare(const Json& before, const Json& after, const StructSchema& s
   FieldPath path;
   diff(&before, &after, &root, path, found);
   return found;
+}
+
+bool changes_own_values(const Json& before, const Json& after, const StructSchema& schema,
+                        std::string_view part, const Json& own, std::span<const Json* const> others) {
+  const Json* was = before.find(part);
+  const Json* is = after.find(part);
+  if (others.size() > Recorded::kMost || was == nullptr || is == nullptr || *was == *is) return false;
+  const Schema root = root_schema(schema);
+  const FieldElement element(part);
+  return is_own_change(*was, *is, member_schema(&root, part), Recorded(&own, others).below(element.text()));
 }
 
 Json lay_over(Json under, const Json& over, const StructSchema& schema) {

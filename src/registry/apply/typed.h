@@ -5,6 +5,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -31,5 +33,12 @@ Differences compare(const Json& before, const Json& after, const model::StructSc
 Json lay_over(Json under, const Json& over, const model::StructSchema& schema);
 // Removes these places; a container that becomes empty by it goes too.
 Json without(Json object, const FieldSet& unwanted, const model::StructSchema& schema);
+
+// Whether the two differ only in values that stand on both sides, each owned in the recorded form `own` and
+// in none of `others`: the change of a value by who changed it last, which no record of owners need follow.
+// Only that part of the objects is looked at, and something in it differs. Allocates next to nothing. False
+// says nothing: then compare().
+bool changes_own_values(const Json& before, const Json& after, const model::StructSchema& schema,
+                        std::string_view part, const Json& own, std::span<const Json* const> others);
 
 }  // namespace moor::registry

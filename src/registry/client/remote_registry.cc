@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "registry/client/wire.h"
+#include "registry/prepare.h"
 
 namespace moor::registry {
 namespace {
@@ -79,7 +80,22 @@ Task<Answer<Written>> RemoteRegistry::create(ResourceName where, Json object, Wr
   return write(request(http::Method::post, target_of(where, query_of(options, false)), &object, kJson));
 }
 
+// Whoever tells a status knows the rest of the object, and what it has told: only the new version is asked
+// back (RFC 7240). A server that does not know of this answers with the whole object.
+Task<Answer<Written>> RemoteRegistry::update_status(ResourceName what, Json object, WriteOptions options) {
+  http::Request asked = request(http::Method::put, target_of(what, query_of(options, false)), &object, kJson);
+  asked.headers.set("Prefer", "return=minimal");
+  CO_TRY(Written written, co_await write(std::move(asked)));
+  if (written.object.contains("status")) co_return written;
+  const std::string version = metadata_text(written.object, "resourceVersion");
+  object["metadata"].set("resourceVersion", version);
+  written.object = std::move(object);
+  co_return written;
+}
+
 Task<Answer<Written>> RemoteRegistry::update(ResourceName what, Json object, WriteOptions options) {
+  if (what.subresource == "status")
+    return update_status(std::move(what), std::move(object), std::move(options));
   // A node's heartbeat does not wait behind its work.
   const bool urgent = what.kind->plural == "leases";
   return write(request(http::Method::put, target_of(what, query_of(options, false)), &object, kJson), urgent);

@@ -49,6 +49,8 @@ class RemoteRegistry final : public Registry {
   TimePoint deadline() const { return loop_.clock().now() + options_.request_timeout; }
   Task<Answer<http::Response>> send(http::Request request, bool urgent = false);
   Task<Answer<Written>> write(http::Request request, bool urgent = false);
+  // Answers what was sent, with its new version.
+  Task<Answer<Written>> update_status(ResourceName what, Json object, WriteOptions options);
 
   Loop& loop_;
   RemoteOptions options_;
