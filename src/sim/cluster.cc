@@ -95,7 +95,7 @@ void Cluster::see_commit(const Commit& commit) {
                     fmt::format("{} {}{}", change.kind->kind, change.name, describe_change(change)));
     if (change.kind->kind == "Lease" && change.name == "mooring-controllers-term") {
       ++context.counts.leader_changes;
-      context.trace("world", "leader", "another leader begins");
+      context.trace("world", "leader", "another leader begins: " + commit.through);
     }
     // Another volume of an old name has no past.
     if (change.kind->kind == "Volume" && change.before == nullptr && histories_.contains(change.name))

@@ -109,7 +109,7 @@ std::shared_ptr<const T> decode_with(control::Decoder* decoder, const JsonPtr& j
 struct Commit {
   std::uint64_t step = 0;
   TimePoint at;
-  std::string through;  // the server that wrote it
+  std::string through;  // the server that wrote it; empty: the store itself, or only removals
   std::vector<Change> changes;
 };
 
