@@ -241,6 +241,17 @@ TEST_F(CheckerTest, S4AFloorThatGoesBackIsSeen) {
   expect_said("S4", {"epoch 4", "epoch 3", "v-r-1"});
 }
 
+TEST_F(CheckerTest, S4AnEngineThatIsLetInBeforeTheOneBeforeHasEndedIsSeen) {
+  watch(invariant_s04_replica_obeys_its_floor());
+  reality_.replica_sights = {member("v-r-1", 3)};
+  step();
+  expect_fine();
+  reality_.replica_sights = {member("v-r-1", 4)};
+  reality_.replica_sights[0].unfinished = 2;
+  step();
+  expect_said("S4", {"v-r-1", "epoch 4", "2 request(s)"});
+}
+
 TEST_F(CheckerTest, S4AnOlderSessionAndAnotherEngineAreSeen) {
   watch(invariant_s04_replica_obeys_its_floor());
   reality_.replica_sights = {member("v-r-1", 3, 2)};
