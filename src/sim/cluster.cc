@@ -78,6 +78,13 @@ Cluster::~Cluster() {
 void Cluster::start() {
   for (const auto& server : machines_of_servers) server->start();
   people = std::make_unique<People>(context, machines_of_servers);
+  people->on_counted = [this](const std::string& volume, std::int64_t times) {
+    const JsonPtr object = find(control::kind_of<lh::Volume>(), "longhorn-system", volume);
+    if (object == nullptr || count_of(*object) >= times) return;
+    violated("S38", fmt::format("volume {}: its clerks were told {} times that they have counted on, and it "
+                                "says {}: a write with an old version has replaced another",
+                                volume, times, count_of(*object)));
+  };
   for (const auto& machine : machines) machine->boot();
 }
 
