@@ -203,6 +203,7 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   const std::string& directory() const { return spec_.arguments[2]; }
   int port() const { return port_; }
   block::PeerId admitted() const { return admitted_; }  // the connection that was let in last; 0: none
+  std::size_t unfinished() const { return unfinished_; }
 
   void hello(const PeerWirePtr& wire, block::Hello hello);
   void request(const PeerWirePtr& wire, block::PeerRequest request, block::Slice payload);
@@ -225,6 +226,8 @@ class ReplicaProcess final : public BlockProcess, private block::ReplicaSink {
   std::optional<block::Floor> holder_;  // whom it obeyed when it was last looked at
   std::set<block::PeerId> asking_;      // to be obeyed, not answered yet
   block::PeerId admitted_ = 0;
+  std::set<std::uint64_t> unanswered_;  // requests of the one that it obeys
+  std::size_t unfinished_ = 0;          // of the one before, when the last one was let in
   std::map<block::PeerId, PeerWirePtr> peers_;
   block::PeerId next_peer_ = 1;
   int port_ = 0;

@@ -78,6 +78,13 @@ Cluster::~Cluster() {
 void Cluster::start() {
   for (const auto& server : machines_of_servers) server->start();
   people = std::make_unique<People>(context, machines_of_servers);
+  people->on_counted = [this](const std::string& volume, std::int64_t times) {
+    const JsonPtr object = find(control::kind_of<lh::Volume>(), "longhorn-system", volume);
+    if (object == nullptr || count_of(*object) >= times) return;
+    violated("S38", fmt::format("volume {}: its clerks were told {} times that they have counted on, and it "
+                                "says {}: a write with an old version has replaced another",
+                                volume, times, count_of(*object)));
+  };
   for (const auto& machine : machines) machine->boot();
 }
 
@@ -95,7 +102,7 @@ void Cluster::see_commit(const Commit& commit) {
                     fmt::format("{} {}{}", change.kind->kind, change.name, describe_change(change)));
     if (change.kind->kind == "Lease" && change.name == "mooring-controllers-term") {
       ++context.counts.leader_changes;
-      context.trace("world", "leader", "another leader begins");
+      context.trace("world", "leader", "another leader begins: " + commit.through);
     }
     // Another volume of an old name has no past.
     if (change.kind->kind == "Volume" && change.before == nullptr && histories_.contains(change.name))

@@ -88,6 +88,7 @@ class Cluster final : public Reality {
   // Of all volumes when it is absent.
   std::vector<std::shared_ptr<BlockProcess>> targets_of(const Fault& fault);
   void cut(MachineId machine, const Fault& fault);
+  void cut_between(MachineId one, MachineId other, Duration lasts);
   void stray_hello(const Fault& fault);
   void ambushed(const Fault& fault, const std::string& volume, const std::string& on);
   void rot(const Fault& fault);

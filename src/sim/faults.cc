@@ -36,6 +36,14 @@ void Cluster::cut(MachineId machine, const Fault& fault) {
   later(fault.lasts, [this, machine, out, in] { context.network.join_all(machine, out, in); });
 }
 
+void Cluster::cut_between(MachineId one, MachineId other, Duration lasts) {
+  ++context.counts.cuts;
+  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+    context.network.cut(from, to);
+    later(lasts, [this, from = from, to = to] { context.network.join(from, to); });
+  }
+}
+
 // Those that the fault names, or the one that its number chooses.
 std::vector<std::shared_ptr<BlockProcess>> Cluster::targets_of(const Fault& fault) {
   const auto processes = living();
@@ -110,16 +118,12 @@ void Cluster::inject(
     case FaultKind::cut_pair: {
       const MachineId one = node.id();
       const MachineId other = machines[static_cast<std::size_t>(fault.argument) % machines.size()]->id();
-      if (one == other) return;
-      ++context.counts.cuts;
-      for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
-        context.network.cut(from, to);
-        later(fault.lasts, [this, from, to] { context.network.join(from, to); });
-      }
+      if (one != other) cut_between(one, other, fault.lasts);
       return;
     }
     case FaultKind::cut_store:
-      if (place != nullptr) cut(server.machine(), fault);
+      // That one link: agents and people still reach the server, which can tell them nothing new.
+      if (place != nullptr) cut_between(server.machine(), place->endpoint()->machine, fault.lasts);
       return;
     case FaultKind::store_down:
       if (place != nullptr) cut(place->endpoint()->machine, fault);

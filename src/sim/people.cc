@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "model/longhorn/setting.h"
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
@@ -15,6 +17,8 @@ namespace lh = model::longhorn;
 namespace {
 
 constexpr int kMostTries = 2000;
+constexpr int kCounts = 60;  // of each clerk
+constexpr const char* kCount = "example.org/count";
 
 registry::WriteOptions by_people() {
   registry::WriteOptions options;
@@ -31,6 +35,12 @@ registry::ResourceName named(const std::string& name) {
 
 std::string volume_name(std::uint32_t number) {
   return fmt::format("volume-{}", number);
+}
+
+std::int64_t count_of(const Json& volume) {
+  const Json* annotations = volume.find_path({"metadata", "annotations"});
+  const auto text = annotations == nullptr ? std::nullopt : annotations->get_string(kCount);
+  return text ? std::atoll(std::string(*text).c_str()) : 0;
 }
 
 People::People(Context& context, RegistryLink::Servers& servers)
@@ -64,6 +74,9 @@ void People::wish(const Wish& wish, std::uint64_t volume_bytes) {
     }
     case WishKind::set_setting: return group_.spawn(set(wish.ticket, wish.type));
     case WishKind::detach: return group_.spawn(patch(volume, wish.ticket, std::nullopt));
+    case WishKind::count:
+      for (int clerk = 0; clerk < 2; ++clerk) group_.spawn(count(volume));
+      return;
     case WishKind::open_client:
     case WishKind::close_client:
     case WishKind::hand_over: return;
@@ -156,6 +169,28 @@ Task<Result<void>> People::remove(std::string volume) {
     auto gone = co_await registry_.remove(std::move(what), std::move(options));
     if (gone || gone.is(Errc::not_found)) break;
     CO_TRY_VOID(co_await sleep_for(process_, 500ms, token));
+  }
+  co_return Result<void>();
+}
+
+// As kubectl edit does: whoever was quicker makes the other one look again, and no step is ever lost.
+Task<Result<void>> People::count(std::string volume) {
+  const CancelToken token = group_.token();
+  for (int tries = 0, done = 0; done < kCounts && tries < kMostTries; ++tries) {
+    registry::ResourceName what = named<lh::Volume>(volume);
+    const auto found = co_await registry_.get(what, "");
+    if (found) {
+      Json object = **found;
+      const std::string next = std::to_string(count_of(object) + 1);
+      Json& annotations = object["metadata"]["annotations"];
+      if (!annotations.is_object()) annotations = Json::object();
+      annotations.set(kCount, next);
+      registry::WriteOptions options = by_people();
+      const auto written = co_await registry_.update(std::move(what), std::move(object), std::move(options));
+      if (written) ++done;
+      if (written && on_counted) on_counted(volume, ++counted_[volume]);
+    }
+    CO_TRY_VOID(co_await sleep_for(process_, found ? 20ms : 500ms, token));
   }
   co_return Result<void>();
 }

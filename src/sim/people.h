@@ -2,6 +2,8 @@
 // a machine that never fails. Each wish is tried until it is granted or makes no sense any more.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -16,6 +18,8 @@ class People {
   ~People();
   void wish(const Wish& wish, std::uint64_t volume_bytes);
   std::size_t under_way() const { return group_.running(); }
+  // Somebody was told that it has counted on; so often that was said of this volume.
+  std::function<void(const std::string& volume, std::int64_t times)> on_counted;
 
  private:
   Json ticket_of(const Wish& wish) const;
@@ -23,16 +27,20 @@ class People {
   Task<Result<void>> set(std::string setting, std::string value);
   Task<bool> is_leaving(std::string volume);
   Task<Result<void>> remove(std::string volume);
+  Task<Result<void>> count(std::string volume);
   Task<Result<void>> patch(std::string volume, std::string ticket, std::optional<Json> value);
 
   std::chrono::microseconds wall_offset_{0};
   SimProcess process_;
   Caller caller_;
   RegistryLink registry_;
-  std::set<std::string> deleted_;  // volumes that nobody wants any more
+  std::map<std::string, std::int64_t> counted_;  // by volume
+  std::set<std::string> deleted_;                // volumes that nobody wants any more
   TaskGroup group_;
 };
 
 std::string volume_name(std::uint32_t number);
+// How far the clerks have come, as the object says it.
+std::int64_t count_of(const Json& volume);
 
 }  // namespace moor::sim

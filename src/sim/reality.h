@@ -74,6 +74,7 @@ struct ReplicaSight {
   block::Generation generation = 0;
   std::uint64_t full_until = 0;         // the last step at which its disk had no room; now: the highest
   std::uint64_t holder_connection = 0;  // which of the process's connections it obeys; 0: none
+  std::size_t unfinished = 0;           // requests of the one before that were under way when it was let in
 };
 
 struct DeviceSight {
@@ -109,7 +110,7 @@ std::shared_ptr<const T> decode_with(control::Decoder* decoder, const JsonPtr& j
 struct Commit {
   std::uint64_t step = 0;
   TimePoint at;
-  std::string through;  // the server that wrote it
+  std::string through;  // the server that wrote it; empty: the store itself, or only removals
   std::vector<Change> changes;
 };
 

@@ -136,6 +136,9 @@ void ReplicaProcess::hello(const PeerWirePtr& wire, block::Hello hello) {
 
 void ReplicaProcess::request(const PeerWirePtr& wire, block::PeerRequest request, block::Slice payload) {
   if (!wire->replica_open) return;
+  // What comes while another engine asks to be let in may be ignored, and is not waited for.
+  if (asking_.empty() && wire->peer == admitted_ && request.op != block::PeerOp::disconnect)
+    unanswered_.insert(request.id);
   replica_->request(wire->peer, std::move(request), std::move(payload));
   run();
 }
@@ -143,6 +146,7 @@ void ReplicaProcess::request(const PeerWirePtr& wire, block::PeerRequest request
 void ReplicaProcess::closed(const PeerWirePtr& wire) {
   if (!std::exchange(wire->replica_open, false)) return;
   peers_.erase(wire->peer);
+  if (wire->peer == admitted_) unanswered_.clear();
   replica_->closed(wire->peer);
   run();
 }
@@ -150,6 +154,7 @@ void ReplicaProcess::closed(const PeerWirePtr& wire) {
 void ReplicaProcess::accept(block::PeerId peer, const block::HelloAnswer& answer) {
   if (asking_.erase(peer) != 0) {
     admitted_ = peer;
+    unfinished_ = std::exchange(unanswered_, {}).size();
     context().changed.floors = true;
     context().changed.touch(volume_);
   }
@@ -163,6 +168,7 @@ void ReplicaProcess::accept(block::PeerId peer, const block::HelloAnswer& answer
 }
 
 void ReplicaProcess::refuse(block::PeerId peer, block::PeerRefusal reason, const std::string& why) {
+  asking_.erase(peer);
   auto node = peers_.extract(peer);
   if (node.empty()) return;
   node.mapped()->replica_open = false;
@@ -171,6 +177,7 @@ void ReplicaProcess::refuse(block::PeerId peer, block::PeerRefusal reason, const
 }
 
 void ReplicaProcess::reply(block::PeerId peer, block::PeerReply reply, block::Slice data) {
+  if (peer == admitted_) unanswered_.erase(reply.id);
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
   const PeerWirePtr wire = found->second;

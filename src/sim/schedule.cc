@@ -17,9 +17,9 @@ constexpr std::array<std::string_view, 32> kFaults{
     "step_clock",    "full_disk",    "failing_sync", "slow_disk",   "old_boot",       "backend_timeout",
     "crash_point",   "late",         "stray_hello",  "ambush",      "power_room",     "bit_rot",
     "lost_data",     "twin"};
-constexpr std::array<std::string_view, 10> kWishes{
-    "create_volume", "delete_volume", "attach",        "detach",      "open_client",
-    "close_client",  "retarget",      "set_parameter", "set_setting", "hand_over"};
+constexpr std::array<std::string_view, 11> kWishes{
+    "create_volume", "delete_volume", "attach",      "detach",    "open_client", "close_client",
+    "retarget",      "set_parameter", "set_setting", "hand_over", "count"};
 
 template <std::size_t N>
 std::optional<std::size_t> index_of(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -80,6 +80,7 @@ enum class WishKind : std::uint8_t {
   set_parameter,  // `parameters` are added to those of ticket `ticket`
   set_setting,    // the Setting `ticket` becomes `type`
   hand_over,      // a guest moves: the client of `ticket` rests, that of ticket `type` goes on, on `node`
+  count,          // two clerks count in the volume's annotations: each reads, adds one and writes back
 };
 std::string_view to_string(WishKind kind);
 

@@ -102,6 +102,7 @@ std::string tell(const Wish& wish, bool known) {
     case WishKind::hand_over:
       return fmt::format("hand-over {} from n{} to n{}{} then {}", volume, wish.node, wish.node, as,
                          wish.type);
+    case WishKind::count: return "count " + volume;
   }
   return {};
 }

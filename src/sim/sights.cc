@@ -58,6 +58,7 @@ ReplicaSight sight_of(const Machine& machine, const Directories::Entry& entry) {
     sight.open = replica->is_open();
     sight.core = replica->core();
     sight.holder_connection = replica->admitted();
+    sight.unfinished = replica->unfinished();
   }
   return sight;
 }

@@ -57,8 +57,24 @@ void JournalDisk::apply(const store::JournalBatch& batch, const std::string& thr
   if (batch.compacted) compacted_ = *batch.compacted;
 }
 
+void JournalDisk::announce(const store::Transaction& transaction, const std::string& server) {
+  for (const store::Write& write : transaction.writes)
+    if (write.value != nullptr) authors_[write.value] = server;
+}
+
+void JournalDisk::forget(const store::Transaction& transaction) {
+  for (const store::Write& write : transaction.writes) authors_.erase(write.value);
+}
+
+std::string JournalDisk::author_of(const std::vector<const Record*>& records,
+                                   const std::string& through) const {
+  for (const Record* record : records)
+    if (const auto author = authors_.find(record->value); author != authors_.end()) return author->second;
+  return through;
+}
+
 void JournalDisk::tell(std::vector<const Record*> records, const std::string& through) {
-  Commit commit{context_.scheduler.steps(), context_.scheduler.now(), through, {}};
+  Commit commit{context_.scheduler.steps(), context_.scheduler.now(), author_of(records, through), {}};
   for (const Record* record : records) {
     const registry::KeyParts parts = registry::split_key(record->key);
     context_.scheduler.mix(record->key);
@@ -127,7 +143,7 @@ StorePlace::StorePlace(Context& context)
   store::JournaledOptions options;
   options.history_records = 400;  // so that who lags is told to list again
   auto opened = store::JournaledStore::open(
-      process_, std::make_unique<SimJournal>(context, process_, disk_, "store"), {}, options);
+      process_, std::make_unique<SimJournal>(context, process_, disk_, ""), {}, options);
   MOOR_ASSERT(opened.ok(), "an empty journal always loads");
   store_ = std::move(*opened);
 }
@@ -166,8 +182,21 @@ Task<Result<store::Read>> StoreLink::get(std::string key) {
 Task<Result<store::ListPage>> StoreLink::list(store::ListRequest request) {
   return call<store::ListPage>([request](store::Store& store) { return store.list(request); });
 }
+namespace {
+Task<Result<store::Committed>> commit_for(StorePlace& place, store::Transaction transaction,
+                                          std::string server) {
+  place.disk().announce(transaction, server);
+  auto committed = co_await place.store().commit(transaction);
+  place.disk().forget(transaction);
+  co_return committed;
+}
+}  // namespace
+
 Task<Result<store::Committed>> StoreLink::commit(store::Transaction transaction) {
-  return call<store::Committed>([transaction](store::Store& store) { return store.commit(transaction); });
+  const std::string server = caller_.context().network.name(caller_.machine());
+  return call<store::Committed>([&place = place_, transaction, server](store::Store&) {
+    return commit_for(place, transaction, server);
+  });
 }
 Task<Result<Revision>> StoreLink::compact(Revision revision) {
   return call<Revision>([revision](store::Store& store) { return store.compact(revision); });

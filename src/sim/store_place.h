@@ -17,8 +17,11 @@ namespace moor::sim {
 class JournalDisk {
  public:
   explicit JournalDisk(Context& context) : context_(context) {}
-  // By `through`; the batch is safe from now on.
+  // By `through`, or by whoever has said that it writes this; the batch is safe from now on.
   void apply(const store::JournalBatch& batch, const std::string& through);
+  // A server asks for this. It is known again by its bytes, which everybody shares until they are safe.
+  void announce(const store::Transaction& transaction, const std::string& server);
+  void forget(const store::Transaction& transaction);
   store::JournalContent content() const;
   // The newest state, for checkers.
   const std::map<std::string, std::pair<store::Revision, JsonPtr>>& objects() const { return objects_; }
@@ -26,6 +29,7 @@ class JournalDisk {
 
  private:
   void tell(std::vector<const store::Record*> records, const std::string& through);
+  std::string author_of(const std::vector<const store::Record*>& records, const std::string& through) const;
 
   Context& context_;
   std::map<store::Revision, store::Record> records_;
@@ -33,6 +37,7 @@ class JournalDisk {
   store::Revision revision_ = 0;
   store::Revision compacted_ = 0;
   std::map<std::string, std::pair<store::Revision, JsonPtr>> objects_;
+  std::map<store::Value, std::string> authors_;  // looked up, never walked: its order is that of addresses
 };
 
 // Of one process; a crash between append and `done` keeps or loses the batch, whole.

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "model/longhorn/engine.h"
 #include "model/longhorn/replica.h"
+#include "model/longhorn/volume_attachment.h"
 #include "sim/check/fake_reality.h"
 
 namespace moor::sim {
@@ -241,6 +242,17 @@ TEST_F(CheckerTest, S4AFloorThatGoesBackIsSeen) {
   expect_said("S4", {"epoch 4", "epoch 3", "v-r-1"});
 }
 
+TEST_F(CheckerTest, S4AnEngineThatIsLetInBeforeTheOneBeforeHasEndedIsSeen) {
+  watch(invariant_s04_replica_obeys_its_floor());
+  reality_.replica_sights = {member("v-r-1", 3)};
+  step();
+  expect_fine();
+  reality_.replica_sights = {member("v-r-1", 4)};
+  reality_.replica_sights[0].unfinished = 2;
+  step();
+  expect_said("S4", {"v-r-1", "epoch 4", "2 request(s)"});
+}
+
 TEST_F(CheckerTest, S4AnOlderSessionAndAnotherEngineAreSeen) {
   watch(invariant_s04_replica_obeys_its_floor());
   reality_.replica_sights = {member("v-r-1", 3, 2)};
@@ -336,6 +348,66 @@ TEST_F(CheckerTest, S11TwoEnginesOfAVolumeOnOneNodeAreSeen) {
   reality_.engine_sights.push_back(process(3, "node-1", 9));
   step();
   expect_said("S11", {"node-1", "epochs 1 and 3"});
+}
+
+TEST_F(CheckerTest, S11AStopBeforeTheStartWasHeardOfIsSeen) {
+  watch(invariant_s11_a_start_is_heard_of_before_its_stop());
+  write({engine("running", "running", 1), grant(1, holder(1, "node-1"))});
+  write({engine("stopped", "running", 1)});
+  write({grant(1, ""), engine("running", "stopped", 1)});
+  write({engine("stopped", "stopped", 1)});
+  expect_fine();
+  write({engine("running", "stopped", 1), grant(2, holder(2, "node-1"))});
+  expect_fine();
+  write({engine("stopped", "stopped", 1)});
+  expect_said("S11", {"v-e", "epoch 2", "only of epoch 1"});
+}
+
+// What a server's cache would show: everything as it is.
+class NewestObjects final : public control::Source {
+ public:
+  explicit NewestObjects(const Reality& reality) : reality_(reality) {}
+  JsonPtr find(const model::KindInfo& kind, std::string_view space, std::string_view name) const override {
+    return reality_.find(kind, space, name);
+  }
+  void for_each(const model::KindInfo&, std::string_view, const Visit&) const override {}
+  void of_volume(const model::KindInfo&, std::string_view, std::string_view, const Visit&) const override {}
+  void by_field(const model::KindInfo&, std::string_view, std::string_view, const Visit&) const override {}
+
+ private:
+  const Reality& reality_;
+};
+
+TEST_F(CheckerTest, ADecisionThatIsWrittenThoughItsVolumeHasChangedIsSeen) {
+  watch(rule_decisions_are_about_what_is());
+  const NewestObjects objects(reality_);
+  // Decides what to say of ticket a, and returns the object that would be written.
+  const auto decides = [&](bool satisfied) {
+    control::Decoder decoder;
+    const control::View view(objects, decoder, {});
+    const auto before = view.find<model::longhorn::VolumeAttachment>("longhorn-system", "v");
+    model::longhorn::VolumeAttachment after = *before;
+    after.status.attachment_ticket_statuses["a"].satisfied = satisfied;
+    control::Plan plan;
+    plan.update_status(before, after);
+    decide(view, plan);
+    Json written = *before.json;
+    written["metadata"].erase("resourceVersion");
+    written.set("status", *plan.writes.at(0).object.find("status"));
+    return to_text(written);
+  };
+  const std::string one = "{" + ticket("a", "csi-attacher", "node-1") + "}";
+  write({attached("node-1"), book(one, "{" + told("a", false) + "}")});
+  write({decides(true)});
+  expect_fine();
+  const std::string withdrawn = decides(false);
+  write({detached()});
+  write({withdrawn}, "server-2");  // whose decision this is not
+  expect_fine();
+  const std::string late = decides(true);
+  write({attached("node-1")});
+  write({late});
+  expect_said("GUARD", {"volume-attachment of v", "volumes", "at version"});
 }
 
 TEST_F(CheckerTest, S12AReleaseWithoutAProofIsSeen) {

@@ -28,6 +28,10 @@ std::unique_ptr<Checker> invariant_s09_through_empty();
 std::unique_ptr<Checker> invariant_s10_current_node_is_true();
 std::unique_ptr<Checker> invariant_s15_satisfied_means_attached();
 
+// decision_checks.cc
+std::unique_ptr<Checker> rule_decisions_are_about_what_is();
+std::unique_ptr<Checker> invariant_s11_a_start_is_heard_of_before_its_stop();
+
 // move_checks.cc
 std::unique_ptr<Checker> invariant_s21_two_nodes_at_most();
 std::unique_ptr<Checker> invariant_s22_only_the_named_acknowledge();

@@ -16,7 +16,8 @@ namespace {
 using namespace check;
 using block::engine::State;
 
-// The floor on disk never goes back, and whoever is obeyed now is the one that the disk names.
+// The floor on disk never goes back, whoever is obeyed now is the one that the disk names, and nothing of the
+// one before takes effect any more once the next is let in.
 class ReplicaObeysItsFloor final : public Checker {
  public:
   ReplicaObeysItsFloor() : Checker("S4") {}
@@ -48,6 +49,11 @@ class ReplicaObeysItsFloor final : public Checker {
             replica.name, replica.node, known.epoch, known.engine, known.session, now.epoch, now.engine,
             now.session));
       known = now;
+      if (replica.unfinished > 0)
+        violated(fmt::format(
+            "replica {} on node {} has let epoch {} of {} in while {} request(s) of the engine that it "
+            "fenced were still under way: they take effect after those of the new one",
+            replica.name, replica.node, now.epoch, now.engine, replica.unfinished));
       if (replica.core == nullptr || !replica.open) continue;
       const auto holder = replica.core->holder();
       if (holder) look_at_session(replica, *holder);

@@ -100,6 +100,11 @@ class CheckerTest : public testing::Test {
     const store::Revision upto = seen.empty() ? after : seen.back();
     checker_->on_watch(reality_, {&*selection, after, upto, std::move(seen)});
   }
+  // The attachment controller of server-1 has looked at volume v.
+  void decide(const control::View& view, const control::Plan& plan) {
+    const control::Key key{"longhorn-system", "v"};
+    checker_->on_decision(reality_, {"server-1", "volume-attachment", &key, &view, &plan});
+  }
   void later(Duration duration) { reality_.at = reality_.at + duration; }
 
   void expect_fine() const { EXPECT_TRUE(said_.empty()) << said_.front(); }

@@ -47,6 +47,7 @@ const std::vector<Form>& statement_forms() {
       {"retarget VOLUME TICKET to NODE"},
       {"activate VOLUME TICKET"},
       {"delete VOLUME"},
+      {"count VOLUME"},
       {"writer VOLUME on NODE", {{"as", Word::ticket}}},
       {"reader VOLUME on NODE", {{"as", Word::ticket}}},
       {"no-writer VOLUME on NODE", {{"as", Word::ticket}}},

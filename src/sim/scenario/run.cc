@@ -184,6 +184,8 @@ std::optional<Wish> to_wish(const Statement& statement) {
     wish.migratable = option(statement, "migratable") == "yes";
   } else if (statement.verb == "delete") {
     wish.kind = WishKind::delete_volume;
+  } else if (statement.verb == "count") {
+    wish.kind = WishKind::count;
   } else if (statement.verb == "writer" || statement.verb == "reader") {
     wish.kind = WishKind::open_client;
     if (statement.verb == "reader") wish.type = "reader";
