@@ -268,13 +268,15 @@ struct Runtime::Turn {
   std::vector<std::string> keys;  // taken
   Plan plan;
   store::Revision seen = 0;  // by the plan
+  View::Moment moment = {};  // of the look that made it
 };
 
 Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token) {
   std::string called;  // the object that we waited for
   while (true) {
     ++lane.stats.reconciles;
-    const View view(source_, decoder_, moment(), {key, &lane.family});
+    turn->moment = moment();
+    const View view(source_, decoder_, turn->moment, {key, &lane.family});
     turn->seen = registry_.cache().revision();
     turn->plan = lane.controller->reconcile(view, key);
     remember_reads(lane, key, view.reads());
@@ -325,13 +327,19 @@ std::vector<OwnWrite> own_writes(const Plan& plan) {
 
 }  // namespace
 
-// Only when nothing else has happened since the look: what others write may call for more.
+// Only when nothing else has happened since the look: what others write may call for more. At the time of the
+// look: what time alone calls for comes with the plan's own timer.
 void Runtime::check_settled(const Lane& lane, const Key& key, const Turn& turn,
                             const std::vector<Json>& written) {
   store::Revision own = 0;
-  for (const Json& object : written) own += version_of(object) > turn.seen ? 1 : 0;
-  if (registry_.cache().revision() != turn.seen + own) return;
-  const View view(source_, decoder_, moment(), {key, &lane.family});
+  store::Revision last = 0;
+  for (const Json& object : written) {
+    own += version_of(object) > turn.seen ? 1 : 0;
+    last = std::max(last, version_of(object));
+  }
+  // Nor while the cache lags behind a store that others write to as well.
+  if (last != turn.seen + own || registry_.cache().revision() != last) return;
+  const View view(source_, decoder_, turn.moment, {key, &lane.family});
   const Plan again = lane.controller->reconcile(view, key);
   std::string wants;
   for (const registry::Mutation& write : again.writes)
