@@ -136,6 +136,7 @@ int run_scenarios(const SimWords& words, const Streams& streams) {
     }
     sim::ScenarioOptions options;
     if (words.seed_given) options.seed = words.seed;
+    if (words.io_pause > 0) options.io_pause = options_of(words).world.io_pause;
     options.keep_trace = !words.html.empty();
     if (words.trace) options.on_trace = [&streams](const std::string& line) { streams.out(line + "\n"); };
     const sim::ScenarioOutcome one = sim::run_scenario(*scenario, options);

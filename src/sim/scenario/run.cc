@@ -260,6 +260,7 @@ class Run {
     world.servers = scenario.servers;
     world.shared_store = scenario.shared_store;
     world.moods = scenario.moods;
+    world.io_pause = options.io_pause.value_or(world.io_pause);
     world.volumes = 0;
     world.swarm = false;
     world.keep_trace = options.keep_trace;

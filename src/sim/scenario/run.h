@@ -15,6 +15,7 @@ namespace moor::sim {
 struct ScenarioOptions {
   std::optional<std::uint64_t> seed = std::nullopt;  // instead of its own: the same story, other delays
   std::function<void(World&)> prepare = {};          // before its first step
+  std::optional<Duration> io_pause = std::nullopt;   // between two requests of one client, on average
   bool keep_trace = false;
   std::function<void(const std::string& line)> on_trace = {};
 };
