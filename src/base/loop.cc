@@ -14,7 +14,10 @@ namespace moor {
 namespace asio = boost::asio;
 
 namespace {
-constexpr int kWorkPerTurn = 256;  // before the loop looks at its sockets again, and the other way round
+// In turn: so many pieces of its own work, then so many of what sockets, timers and other threads have for
+// it.
+constexpr int kOwnPerTurn = 64;
+constexpr int kOthersPerTurn = 64;
 }  // namespace
 
 // Work that the loop's own thread posts waits in a queue of its own: Asio would take a lock and allocate for
@@ -26,7 +29,8 @@ struct Loop::Inside {
   TimerId next_timer = 1;
   std::atomic<std::thread::id> thread;
   std::deque<Work> ready;
-  int since_poll = 0;
+  int own = 0;                  // done in this turn
+  int others = 0;               // likewise
   bool has_older_work = false;  // perhaps: posted before this thread ran the loop
 
   void take_over() {
@@ -77,26 +81,19 @@ void Loop::stop_timer(TimerId timer) {
 bool Loop::run_one() {
   inside_->take_over();
   if (inside_->ready.empty()) return inside_->context.run_one() > 0;
-  if (inside_->has_older_work) {
-    inside_->has_older_work = inside_->context.poll_one() > 0;
-    if (inside_->has_older_work) return true;
+  if (inside_->has_older_work || inside_->own >= kOwnPerTurn) {
+    const bool done = inside_->context.poll_one() > 0;
+    if (!done) inside_->has_older_work = false;
+    if (!done || ++inside_->others >= kOthersPerTurn) inside_->own = inside_->others = 0;
+    if (done) return true;
   }
-  if (++inside_->since_poll >= kWorkPerTurn) {
-    inside_->since_poll = 0;
-    if (inside_->context.poll_one() > 0) return true;
-  }
+  ++inside_->own;
   inside_->run_ready();
   return true;
 }
 
 void Loop::run() {
-  inside_->take_over();
-  while (!inside_->context.stopped()) {
-    if (inside_->ready.empty()) inside_->context.run_one();
-    // What has come in goes first: its writes then share one batch of the store.
-    for (int done = 0; done < kWorkPerTurn && inside_->context.poll_one() > 0;) ++done;
-    for (int done = 0; done < kWorkPerTurn && !inside_->ready.empty(); ++done) inside_->run_ready();
-  }
+  while (!inside_->context.stopped()) run_one();
 }
 
 void Loop::stop() {
