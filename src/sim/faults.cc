@@ -38,9 +38,9 @@ void Cluster::cut(MachineId machine, const Fault& fault) {
 
 void Cluster::cut_between(MachineId one, MachineId other, Duration lasts) {
   ++context.counts.cuts;
-  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
-    context.network.cut(from, to);
-    later(lasts, [this, from = from, to = to] { context.network.join(from, to); });
+  for (const auto& link : {std::pair(one, other), std::pair(other, one)}) {
+    context.network.cut(link.first, link.second);
+    later(lasts, [this, link] { context.network.join(link.first, link.second); });
   }
 }
 
