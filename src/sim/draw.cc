@@ -53,9 +53,10 @@ Fault draw_fault(Random& random, FaultKind kind, Duration at) {
     case FaultKind::kill_process:
     case FaultKind::pause_process:
       // All copies of one volume at once, or its engine: what a rack or an upgrade does.
-      if (random.chance(1, 4))
-        fault.process =
-            fmt::format("{} volume-{}", random.chance(1, 2) ? "replica" : "engine", 1 + random.below(2));
+      if (random.chance(1, 4)) {
+        const std::uint64_t volume = 1 + random.below(2);
+        fault.process = fmt::format("{} volume-{}", random.chance(1, 2) ? "replica" : "engine", volume);
+      }
       break;
     default: break;
   }
