@@ -16,10 +16,16 @@
 namespace moor::store {
 namespace fs = std::filesystem;
 
+namespace {
+// Asked for before anybody makes mounts of his own: afterwards, in a chroot, the kernel names the program by
+// the path that it has outside.
+const fs::path kWriter = fs::read_symlink("/proc/self/exe").parent_path() / "store_writer";
+}  // namespace
+
 void Witness::start(const fs::path& directory, std::uint64_t seed) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const std::string program = fs::read_symlink("/proc/self/exe").parent_path() / "store_writer";
+  const std::string program = kWriter;
   const std::string seed_text = std::to_string(seed);
   const std::string after = std::to_string(watched_);
   const pid_t parent = getpid();
