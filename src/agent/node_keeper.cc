@@ -242,12 +242,14 @@ Task<Result<void>> NodeKeeper::renew_lease(CancelToken token) {
 Task<Result<void>> NodeKeeper::run(CancelToken token) {
   TimePoint look_at = env_.executor.clock().now() + env_.options.disk_interval;
   while (co_await bell_.wait(token, look_at)) {
+    // Whatever comes of it: a time that has passed would not be waited for again.
+    const bool due = env_.executor.clock().now() >= look_at;
+    if (due) look_at = env_.executor.clock().now() + env_.options.disk_interval;
     const std::shared_ptr<const Json> seen = json_;
     if (seen == nullptr) continue;
     const auto node = model::decode<Node>(*seen);
     if (!node) continue;
     // Only when somebody changed the disks, or it is time: the event of our own status must not make another.
-    const bool due = env_.executor.clock().now() >= look_at;
     const bool other = paths_of(*node) != disk_paths_;
     if (!due && !other) continue;
     look_at = env_.executor.clock().now() + env_.options.disk_interval;

@@ -196,6 +196,16 @@ void take_place(const View& view, const Key& key, const std::string& node, Plan&
   ledger.write(plan);
 }
 
+// Decided while no limit was set: if one is set before this is written, it is decided again, with the Ledger.
+void hold_while_unlimited(const View& view, Plan& plan) {
+  constexpr const char* kLimit = "node-attach-limit";
+  if (const auto limit = view.find<lh::Setting>(lh::kDefaultNamespace, kLimit)) {
+    plan.guard(limit);
+  } else {
+    plan.guard_absent<lh::Setting>(std::string(lh::kDefaultNamespace), kLimit);
+  }
+}
+
 bool waits_for_a_place(const attach::Decision& decision) {
   for (const auto& [id, status] : decision.statuses)
     for (const lh::Blocker& blocker : status.blockers)
@@ -275,6 +285,7 @@ class VolumeAttachmentController final : public Controller {
     const bool limited = book.settings.node_attach_limit() > 0;
     if (limited && decision.takes_place_on && !MOOR_PLANT("control-ledger-not-written"))
       take_place(view, key, *decision.takes_place_on, plan);
+    if (!limited && decision.takes_place_on && !plan.writes.empty()) hold_while_unlimited(view, plan);
     if (limited && waits_for_a_place(decision))
       for (const auto& [node, facts] : book.nodes) view.find<mr::Ledger>("", node);
     if (decision.again_at)

@@ -1,4 +1,6 @@
 // The attachment controller as a table: the Book that it gathers and the writes that the rules' word becomes.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "control/controllers/controllers.h"
@@ -46,14 +48,20 @@ TEST_F(AttachmentTable, ATicketSetsTheNodeAndItsOwnStatusInOneTransaction) {
   const Plan given_to = plan();
   EXPECT_THAT(writes(given_to), UnorderedElementsAre("update Volume v", "update VolumeAttachment v/status"));
   EXPECT_EQ(text_at(written(given_to, "Volume", "v"), {"spec", "nodeID"}), "n1");
-  EXPECT_EQ(given_to.guards.size(), 2u);
+  EXPECT_EQ(given_to.guards.size(), 3u) << "the volume, its tickets, and that no limit is set";
   apply(given_to);
   EXPECT_THAT(writes(plan()), IsEmpty());
 }
 
 TEST_F(AttachmentTable, WithoutALimitNoLedgerIsWritten) {
   tickets(ticket("a", "n1"));
-  EXPECT_THAT(writes(plan()), Not(Contains(HasSubstr("Ledger"))));
+  const Plan given_to = plan();
+  EXPECT_THAT(writes(given_to), Not(Contains(HasSubstr("Ledger"))));
+  const auto names_limit = [](const registry::Guard& guard) {
+    return guard.what.name == "node-attach-limit";
+  };
+  EXPECT_EQ(std::count_if(given_to.guards.begin(), given_to.guards.end(), names_limit), 1)
+      << "one that is set meanwhile makes the decision anew";
 }
 
 TEST_F(AttachmentTable, WithALimitThePlaceIsWrittenAndLeftoversAreSweptOut) {
