@@ -177,6 +177,19 @@ bool owns(const Json& fields, const FieldPath& path) {
   return here->empty() || here->contains(".");
 }
 
+bool is_version_of(const model::KindInfo& kind, std::string_view text) {
+  if (kind.group.empty()) return text == kind.version;
+  return text.size() == kind.group.size() + 1 + kind.version.size() && text.starts_with(kind.group) &&
+         text[kind.group.size()] == '/' && text.ends_with(kind.version);
+}
+
+// The entry of this writer's updates.
+bool is_own(const model::KindInfo& kind, const Json& entry, const Writer& writer) {
+  return entry.get_string("manager") == writer.manager && entry.get_string("operation") == "Update" &&
+         entry.get_string("subresource").value_or("") == writer.subresource &&
+         is_version_of(kind, entry.get_string("apiVersion").value_or(""));
+}
+
 bool is_before(const Json& a, const Json& b) {
   for (const char* key : {"operation", "time", "manager"}) {
     const auto left = a.get_string(key).value_or("");
@@ -193,16 +206,12 @@ bool touch_own_entry(const model::KindInfo& kind, const FieldSet& changed, Json&
   Json* metadata = after.find("metadata");
   Json* list = metadata == nullptr ? nullptr : metadata->find("managedFields");
   if (list == nullptr || !list->is_array()) return false;
-  const std::string version = kind.api_version();
   std::size_t own = list->size();
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Json& entry = list->at(i);
     const Json* fields = entry.find("fieldsV1");
     if (fields == nullptr || !fields->is_object()) return false;
-    const bool mine = entry.get_string("manager") == writer.manager &&
-                      entry.get_string("operation") == "Update" &&
-                      entry.get_string("apiVersion") == version &&
-                      entry.get_string("subresource").value_or("") == writer.subresource;
+    const bool mine = is_own(kind, entry, writer);
     if (mine) own = i;
     bool fits = true;
     changed.for_each([&](const FieldPath& path) { fits = fits && owns(*fields, path) == mine; });
@@ -234,10 +243,7 @@ bool change_entries(const model::KindInfo& kind, const FieldSet& changed, const 
     const Json& entry = known->at(i);
     const Json* fields = entry.find("fieldsV1");
     if (fields == nullptr || !fields->is_object()) return false;
-    const bool mine = entry.get_string("manager") == writer.manager &&
-                      entry.get_string("operation") == "Update" &&
-                      entry.get_string("apiVersion") == version &&
-                      entry.get_string("subresource").value_or("") == writer.subresource;
+    const bool mine = is_own(kind, entry, writer);
     found = found || mine;
     const bool grows = mine && !changed.empty();
     if (!grows && !owns_any(*fields, removed) && (mine || !owns_any(*fields, changed))) {
@@ -272,12 +278,6 @@ bool change_entries(const model::KindInfo& kind, const FieldSet& changed, const 
   return true;
 }
 
-bool is_version_of(const model::KindInfo& kind, std::string_view text) {
-  if (kind.group.empty()) return text == kind.version;
-  return text.size() == kind.group.size() + 1 + kind.version.size() && text.starts_with(kind.group) &&
-         text[kind.group.size()] == '/' && text.ends_with(kind.version);
-}
-
 // The same as touch_own_entry(), for a write of spec or status, found without taking note of what changed.
 bool touch_own_values(const model::KindInfo& kind, const Json& before, Json& after, const Writer& writer) {
   const bool status = writer.subresource == "status";
@@ -304,11 +304,7 @@ bool touch_own_values(const model::KindInfo& kind, const Json& before, Json& aft
     const Json& entry = list->at(i);
     const Json* fields = entry.find("fieldsV1");
     if (fields == nullptr || !fields->is_object()) return false;
-    const bool mine = entry.get_string("manager") == writer.manager &&
-                      entry.get_string("operation") == "Update" &&
-                      entry.get_string("subresource").value_or("") == writer.subresource &&
-                      is_version_of(kind, entry.get_string("apiVersion").value_or(""));
-    if (mine)
+    if (is_own(kind, entry, writer))
       own = i;
     else
       others.push_back(fields);
