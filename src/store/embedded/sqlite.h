@@ -58,6 +58,9 @@ class Connection {
   // `vfs` is SQLite's name for the layer below ("" for the system's own). Closing never checkpoints: after a
   // failed sync that would carry doubtful pages into the database.
   static Result<Connection> open(const std::string& file, const std::string& vfs, Mode mode);
+  Connection(Connection&&) = default;
+  // Would let go of the old layer before the old connection is closed.
+  Connection& operator=(Connection&&) = delete;
 
   Result<void> execute(const std::string& sql);
   Result<Statement> prepare(std::string_view sql);
