@@ -1,6 +1,7 @@
 #include "bench/common/report.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -62,6 +63,13 @@ std::uint64_t resident_bytes() {
   std::uint64_t resident = 0;
   fields >> total >> resident;
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void touch_memory(std::size_t bytes) {
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  MOOR_ASSERT(memory != MAP_FAILED, "no {} bytes of memory", bytes);
+  munmap(memory, bytes);
 }
 
 Duration cpu_time() {

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   const auto wanted = [&](const char* name) {
     return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
   };
+  moor::bench::touch_memory(std::size_t{2} << 30);
   moor::bench::Report report(out, only.empty() ? "all" : fmt::format("{}", fmt::join(only, "-")),
                              "bench/store");
   if (wanted("writes")) bench_writes(bench, report);

@@ -254,11 +254,11 @@ void JournaledStore::forget(std::vector<Revision> records) {
   forget_.insert(forget_.end(), records.begin(), records.end());
 }
 
-// Compacting to half the limit makes it rare enough to cost nothing per write.
+// A little with every batch: forgetting thousands at once would hold up whoever writes next.
 void JournaledStore::limit_history() {
-  if (mvcc_.history_records() <= options_.history_records && mvcc_.history_bytes() <= options_.history_bytes)
-    return;
-  forget(mvcc_.compact(mvcc_.history_floor(options_.history_records / 2, options_.history_bytes / 2)));
+  const Mvcc::HistoryLimit limit{options_.history_records, options_.history_bytes};
+  if (mvcc_.history_records() <= limit.records && mvcc_.history_bytes() <= limit.bytes) return;
+  forget(mvcc_.compact(mvcc_.excess_history(limit, options_.forget_per_batch)));
 }
 
 Task<Result<Revision>> JournaledStore::compact(Revision revision) {

@@ -21,10 +21,8 @@ const Mvcc::Version* Mvcc::visible(const Chain& chain, Revision at) {
   return nullptr;
 }
 
-Revision Mvcc::staged_revision(std::string_view key) const {
-  const auto found = keys_.find(key);
-  if (found == keys_.end() || found->second.empty() || found->second.back().value == nullptr) return 0;
-  return found->second.back().revision;
+Revision Mvcc::staged_revision(const Chain& chain) {
+  return chain.empty() || chain.back().value == nullptr ? 0 : chain.back().revision;
 }
 
 void Mvcc::append(Keys::iterator key, Version version, Revision transaction) {
@@ -64,20 +62,29 @@ Result<void> Mvcc::load(JournalContent content) {
 
 Result<std::vector<Record>> Mvcc::stage(const Transaction& transaction) {
   TRY_VOID(validate(transaction));
+  // Where the keys that are compared are, or would be: mostly they are also those that are written.
+  std::vector<Keys::iterator> places;
+  places.reserve(transaction.compares.size());
   for (const Compare& compare : transaction.compares) {
-    const Revision found = staged_revision(compare.key);
+    const auto place = places.emplace_back(keys_.lower_bound(compare.key));
+    const Revision found =
+        place == keys_.end() || place->first != compare.key ? 0 : staged_revision(place->second);
     if (!holds(compare, found) && !(MOOR_PLANT("store-compare-ignored") && found != 0))
       return compare_error(compare, found);
   }
   for (const Write& write : transaction.writes) {
-    if (write.value == nullptr && staged_revision(write.key) == 0)
+    if (write.value != nullptr) continue;
+    const auto found = keys_.find(write.key);
+    if (found == keys_.end() || staged_revision(found->second) == 0)
       return compare_error(Compare::exists(write.key), 0);
   }
   std::vector<Record> records;
   records.reserve(transaction.writes.size());
   const Revision last = next_ + transaction.writes.size() - 1;
-  for (const Write& write : transaction.writes) {
-    const auto key = keys_.try_emplace(write.key).first;
+  for (std::size_t i = 0; i < transaction.writes.size(); ++i) {
+    const Write& write = transaction.writes[i];
+    const bool compared = i < places.size() && transaction.compares[i].key == write.key;
+    const auto key = compared ? keys_.try_emplace(places[i], write.key) : keys_.try_emplace(write.key).first;
     const Revision revision = next_++;
     append(key, {revision, write.value, write.lease}, last);
     records.push_back({revision, last, write.key, write.value, write.lease});
@@ -198,15 +205,18 @@ std::vector<Revision> Mvcc::compact(Revision revision) {
   return forgotten;
 }
 
-Revision Mvcc::history_floor(std::size_t records, std::size_t bytes) const {
-  std::size_t used_bytes = 0;
-  std::size_t used_records = 0;
-  for (auto past = history_.rbegin(); past != history_.rend(); ++past) {
+Revision Mvcc::excess_history(HistoryLimit limit, std::size_t step) const {
+  std::size_t records = history_.size();
+  std::size_t bytes = history_bytes_;
+  Revision excess = compacted_;
+  for (auto past = history_.begin(); past != history_.end() && step > 0; ++past, --step) {
+    if (records <= limit.records && bytes <= limit.bytes) break;
     const Version* version = visible(past->key->second, past->revision);
-    used_bytes += past->key->first.size() + (version->value == nullptr ? 0 : version->value->size());
-    if (++used_records > records || used_bytes > bytes) return std::min(past->transaction, published_);
+    bytes -= past->key->first.size() + (version->value == nullptr ? 0 : version->value->size());
+    --records;
+    excess = past->transaction;
   }
-  return compacted_;
+  return std::min(excess, published_);
 }
 
 std::vector<std::string> Mvcc::keys_of_lease(LeaseId lease) const {

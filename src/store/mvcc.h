@@ -49,8 +49,13 @@ class Mvcc {
   std::uint64_t keys() const { return live_; }
   std::size_t history_records() const { return history_.size(); }
   std::size_t history_bytes() const { return history_bytes_; }
-  // The oldest revision such that history from there on has at most these many records and bytes.
-  Revision history_floor(std::size_t records, std::size_t bytes) const;
+  // What to compact() to, so that history comes nearer to so many records and bytes: by about `step` records
+  // at most, and whole transactions.
+  struct HistoryLimit {
+    std::size_t records;
+    std::size_t bytes;
+  };
+  Revision excess_history(HistoryLimit limit, std::size_t step) const;
   // Keys whose newest value, staged or published, was written under this lease.
   std::vector<std::string> keys_of_lease(LeaseId lease) const;
 
@@ -69,7 +74,8 @@ class Mvcc {
   };
 
   static const Version* visible(const Chain& chain, Revision at);
-  Revision staged_revision(std::string_view key) const;
+  // Of the newest value, published or not; 0: none.
+  static Revision staged_revision(const Chain& chain);
   void append(Keys::iterator key, Version version, Revision transaction);
   void prune(Keys::iterator key, std::vector<Revision>& forgotten);
 

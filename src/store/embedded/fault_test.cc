@@ -121,10 +121,36 @@ TEST_F(FailingDisk, FullDiskRefusedWriteIsNotFoundByAnOpenRightAfterIt) {
 }
 
 TEST_F(FailingDisk, ACommitIsOneWriteOfTheLogAndOneSync) {
-  ASSERT_TRUE(put_pair(std::string(20'000, 'x')).ok());  // the first of a log writes its header too
+  ASSERT_TRUE(put_pair(std::string(40'000, 'x')).ok());  // makes room for more than the next one
   const std::uint64_t before = vfs_.operations();
-  ASSERT_TRUE(put_pair(std::string(20'000, 'x')).ok());
+  ASSERT_TRUE(put_pair(std::string(5'000, 'x')).ok());
   EXPECT_EQ(vfs_.operations() - before, 2u);
+}
+
+TEST_F(FailingDisk, FewCommitsMakeTheLogLonger) {
+  const auto log = temporary_.path() / "store" / "store.db-wal";
+  int grew = 0;
+  auto size = fs::file_size(log);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(put_pair(std::string(5'000, 'x')).ok());
+    grew += fs::file_size(log) != size ? 1 : 0;
+    size = fs::file_size(log);
+  }
+  EXPECT_GT(grew, 0);
+  EXPECT_LT(grew, 20);
+}
+
+TEST_F(FailingDisk, ALogWithoutSpaceForRoomAheadDoesWithout) {
+  const auto log = temporary_.path() / "store" / "store.db-wal";
+  vfs_.inject({.failure = Failure::no_space, .file_ends_with = "-wal", .space = 500});
+  // Of so many pages that it needs more room than the log has.
+  ASSERT_TRUE(put_pair(std::string(60'000, 'x')).ok());
+  EXPECT_EQ(vfs_.faults_hit(), 1u);
+  const auto tight = fs::file_size(log);
+  ASSERT_TRUE(put_pair(std::string(5'000, 'x')).ok());
+  EXPECT_LT(fs::file_size(log), tight + 40'000);
+  reopen();
+  EXPECT_EQ(get("/left"), std::string(5'000, 'x'));
 }
 
 TEST_F(FailingDisk, FailedWriteStopsTheStore) {

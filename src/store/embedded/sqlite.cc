@@ -103,8 +103,8 @@ void Connection::Close::operator()(sqlite3* connection) const {
   sqlite3_close_v2(connection);
 }
 
-Result<Connection> Connection::open(const std::string& file, const std::string& vfs, Mode mode) {
-  auto layer = GatherVfs::over(vfs);
+Result<Connection> Connection::open(const std::string& file, const std::string& vfs, Mode mode, Pace* pace) {
+  auto layer = GatherVfs::over(vfs, pace);
   if (layer == nullptr) return make_error(Errc::internal, fmt::format("SQLite has no layer named '{}'", vfs));
   sqlite3* raw = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |

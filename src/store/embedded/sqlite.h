@@ -57,7 +57,8 @@ class Connection {
   enum class Mode { existing, create };
   // `vfs` is SQLite's name for the layer below ("" for the system's own). Closing never checkpoints: after a
   // failed sync that would carry doubtful pages into the database.
-  static Result<Connection> open(const std::string& file, const std::string& vfs, Mode mode);
+  static Result<Connection> open(const std::string& file, const std::string& vfs, Mode mode,
+                                 Pace* pace = nullptr);
   Connection(Connection&&) = default;
   // Would let go of the old layer before the old connection is closed.
   Connection& operator=(Connection&&) = delete;

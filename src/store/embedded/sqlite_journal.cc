@@ -1,6 +1,8 @@
 #include "store/embedded/sqlite_journal.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/log.h"
@@ -9,6 +11,8 @@ namespace moor::store::embedded {
 namespace fs = std::filesystem;
 
 namespace {
+constexpr int kCopyNiceness = 10;
+
 // A log without its database, or the other way round, is no new store.
 Result<void> create_if_missing(const Place& place) {
   if (Database::exists(place)) return {};
@@ -33,17 +37,21 @@ Result<std::pair<std::unique_ptr<SqliteJournal>, JournalContent>> SqliteJournal:
   TRY(std::unique_ptr<Database> database, Database::open(place));
   TRY(JournalContent content, database->load());
   TRY_VOID(database->settle());
-  TRY(Connection checkpointer, Connection::open(database->file(), place.vfs, Connection::Mode::existing));
+  TRY(std::unique_ptr<Pace> pace, Pace::of(database->file()));
+  TRY(Connection checkpointer,
+      Connection::open(database->file(), place.vfs, Connection::Mode::existing, pace.get()));
   TRY_VOID(checkpointer.execute("PRAGMA synchronous=FULL; PRAGMA journal_size_limit=67108864;"));
-  std::unique_ptr<SqliteJournal> journal(
-      new SqliteJournal(executor, std::move(lock), std::move(database), std::move(checkpointer), options));
+  std::unique_ptr<SqliteJournal> journal(new SqliteJournal(
+      executor, std::move(lock), std::move(pace), std::move(database), std::move(checkpointer), options));
   return std::pair(std::move(journal), std::move(content));
 }
 
-SqliteJournal::SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Database> database,
-                             Connection checkpointer, CheckpointOptions options)
+SqliteJournal::SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Pace> pace,
+                             std::unique_ptr<Database> database, Connection checkpointer,
+                             CheckpointOptions options)
     : executor_(executor),
       lock_(std::move(lock)),
+      pace_(std::move(pace)),
       database_(std::move(database)),
       checkpointer_(std::move(checkpointer)),
       options_(options) {
@@ -137,6 +145,9 @@ void SqliteJournal::finish_copy() {
 }
 
 void SqliteJournal::copy_log() {
+  // On a machine with few cores the copy would otherwise be where the loop or the writer wants to run. A
+  // failure costs only that.
+  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kCopyNiceness));
   while (true) {
     {
       std::unique_lock lock(mutex_);

@@ -24,12 +24,11 @@ namespace moor::store::embedded {
 
 // In pages of 4 KiB of the write-ahead log.
 struct CheckpointOptions {
-  // So much is new: the background copy begins. Often and short: its sync shares the disk with the writers',
-  // and at 1,000 pages their p99 was twice as long (bench/store, 16 and 64 writers).
-  std::uint64_t start = 128;
-  // The log is so long that it begins anew, which holds the writer up: rarely, so that few writes meet it.
-  std::uint64_t restart = 512;
-  std::uint64_t finish = 128;    // so little is left that the writer itself copies it then
+  std::uint64_t start = 256;  // so much is new: the background copy begins
+  // The log is so long that it begins anew, which holds the writer up for about a millisecond: rarely, so
+  // that few writes meet it.
+  std::uint64_t restart = 8'192;
+  std::uint64_t finish = 64;     // so little is left that the writer itself copies it then
   std::uint64_t rounds = 4;      // of background copying before the writer finishes whatever is left
   std::uint64_t limit = 16'000;  // here the writer waits for the background copy
 };
@@ -54,8 +53,8 @@ class SqliteJournal final : public Journal {
   };
   enum class Copy { idle, wanted, running, finish };  // finish: it is the writer's turn
 
-  SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Database> database,
-                Connection checkpointer, CheckpointOptions options);
+  SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Pace> pace,
+                std::unique_ptr<Database> database, Connection checkpointer, CheckpointOptions options);
   void write_batches();
   void tend_log();
   void finish_copy();
@@ -66,6 +65,7 @@ class SqliteJournal final : public Journal {
 
   Executor& executor_;
   DirectoryLock lock_;                  // before the database: let go after it is closed
+  std::unique_ptr<Pace> pace_;          // the background thread's; before both connections
   std::unique_ptr<Database> database_;  // the writer's, once its thread runs
   Connection checkpointer_;             // the background thread's
   const CheckpointOptions options_;
