@@ -1,14 +1,20 @@
 #include "base/ids.h"
 
-#include <fmt/format.h>
-
 namespace moor {
 
 std::string make_uuid(Random& random) {
   const std::uint64_t high = (random.next() & ~0xf000ull) | 0x4000;                        // version 4
   const std::uint64_t low = (random.next() & 0x3fffffffffffffffull) | 0x8000000000000000;  // variant 1
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xffff,
-                     low >> 48, low & 0xffffffffffffull);
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(36, '-');
+  std::size_t at = 0;
+  for (const std::uint64_t word : {high, low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) {
+      if (at == 8 || at == 13 || at == 18 || at == 23) ++at;
+      text[at++] = kDigits[word >> shift & 0xf];
+    }
+  }
+  return text;
 }
 
 bool is_uuid(std::string_view text) {

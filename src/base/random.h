@@ -32,9 +32,14 @@ class SeededRandom final : public Random {
   std::uint64_t state_[4];
 };
 
+// Asks for some numbers at once and forgets each as it gives it out. One thread.
 class RealRandom final : public Random {
  public:
   std::uint64_t next() override;
+
+ private:
+  std::uint64_t drawn_[32] = {};
+  std::size_t left_ = 0;
 };
 
 }  // namespace moor

@@ -24,7 +24,7 @@ namespace moor::store::embedded {
 
 // In pages of 4 KiB of the write-ahead log.
 struct CheckpointOptions {
-  std::uint64_t start = 256;  // so much is new: the background copy begins
+  std::uint64_t start = 1'024;  // so much is new: the background copy begins
   // The log is so long that it begins anew, which holds the writer up for about a millisecond: rarely, so
   // that few writes meet it.
   std::uint64_t restart = 8'192;
