@@ -37,6 +37,13 @@ struct Codec {
   bool absent_when_zero = false;  // std::optional: there is no zero to write
 };
 
+// Described as a T and kept as the Json that it came in: for what no C++ looks into, which is half of an
+// object for managedFields. Null: absent.
+template <class T>
+struct AsWritten {
+  Json json = {};
+};
+
 // "integer", "object", …: the words of the OpenAPI specification.
 std::string_view type_name(const Json& json);
 

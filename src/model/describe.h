@@ -195,6 +195,21 @@ struct OptionalCodec<std::optional<T>> : std::true_type {
   }
 };
 
+// The checks of the schema look at the Json itself, so nothing is left to check here.
+template <class T>
+struct AsWrittenCodec : std::false_type {};
+template <class T>
+struct AsWrittenCodec<AsWritten<T>> : std::true_type {
+  using Value = AsWritten<T>;
+  static bool decode(void* value, const Json& json, DecodeFailure&) {
+    static_cast<Value*>(value)->json = json;
+    return true;
+  }
+  static void encode(const void* value, Json& json) { json = static_cast<const Value*>(value)->json; }
+  static bool is_zero(const void* value) { return static_cast<const Value*>(value)->json.is_null(); }
+  static Codec make() { return {codec_of<T>().schema, decode, encode, is_zero, true}; }
+};
+
 template <class T>
 struct ListCodec : std::false_type {};
 template <class T>
@@ -314,6 +329,9 @@ const Codec& codec_of() {
     return codec;
   } else if constexpr (OptionalCodec<T>::value) {
     static const Codec codec = OptionalCodec<T>::make();
+    return codec;
+  } else if constexpr (AsWrittenCodec<T>::value) {
+    static const Codec codec = AsWrittenCodec<T>::make();
     return codec;
   } else if constexpr (ListCodec<T>::value) {
     static const Codec codec = ListCodec<T>::make();

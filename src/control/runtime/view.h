@@ -84,18 +84,19 @@ class Decoder {
     std::shared_ptr<const void> value;
     bool used = false;  // again, since the last sweep
   };
-  // The typed form without managedFields, which are half of an object and nobody's business here.
+  // Without managedFields: who set what is the server's business, and a plan must not bring them back.
   template <class T>
   static Result<T> decode_parts(const Json& json) {
+    T value{};
     if constexpr (requires(T one) { one.metadata, one.spec; }) {
-      T value{};
-      TRY(value.metadata, model::decode<model::ObjectMeta>(own_metadata(json)));
+      TRY_VOID(decode_part(json, "metadata", value.metadata));
       TRY_VOID(decode_part(json, "spec", value.spec));
       if constexpr (requires(T one) { one.status; }) TRY_VOID(decode_part(json, "status", value.status));
-      return value;
     } else {
-      return model::decode<T>(json);
+      TRY(value, model::decode<T>(json));
     }
+    value.metadata.managed_fields = {};
+    return value;
   }
   template <class Part>
   static Result<void> decode_part(const Json& json, std::string_view name, Part& part) {

@@ -48,7 +48,7 @@ struct ObjectMeta {
   std::map<std::string, std::string> annotations = {};
   std::vector<OwnerReference> owner_references = {};
   std::vector<std::string> finalizers = {};
-  std::vector<ManagedFieldsEntry> managed_fields = {};
+  AsWritten<std::vector<ManagedFieldsEntry>> managed_fields = {};
   std::string self_link = {};
 
   bool is_being_deleted() const { return deletion_timestamp.has_value(); }
