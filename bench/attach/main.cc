@@ -1,6 +1,6 @@
 // How long a ticket takes to become a usable device, and back, and what that costs the server.
 //
-//   build/release/benches/attach [--only real-1,real-100,hollow-1,hollow-1000] [--rounds 20]
+//   build/release/benches/attach [--only real-1,real-100,hollow-1,hollow-1000] [--rounds 30]
 //
 // The control part is what the same path takes with hollow agents: everything but the block processes.
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ struct Arguments {
   std::string directory = "/var/tmp";
   std::string results = "bench/results/attach";
   std::vector<std::string> only = {"real-1", "hollow-1", "real-100", "hollow-1000"};
-  int rounds = 20;
+  int rounds = 30;
 };
 
 std::string milliseconds(Duration duration) {
