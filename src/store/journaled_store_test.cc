@@ -221,6 +221,28 @@ TEST_F(JournaledStoreTest, HistoryIsBoundedAndLeavesTheJournalInOrder) {
   EXPECT_EQ(block_on(executor_, (*stream)->next())->events.size(), 60 - compacted);
 }
 
+TEST_F(JournaledStoreTest, HistoryThatIsFarTooLongIsForgottenInSteps) {
+  JournalContent content;
+  for (Revision revision = 1; revision <= 100; ++revision)
+    content.records.push_back({revision, revision, "k" + std::to_string(revision), make_value("x"), 0});
+  content.revision = 100;
+  options_.history_records = 20;
+  options_.forget_per_batch = 10;
+  open(std::move(content));
+  Revision compacted = 0;
+  for (int i = 0; i < 12; ++i) {
+    std::optional<Result<Committed>> slot;
+    start(put("a" + std::to_string(i), "x"), slot);
+    answer({});
+    ASSERT_TRUE(slot.has_value() && slot->ok());
+    const Revision now = block_on(executor_, store_->status())->compacted;
+    EXPECT_LE(now - compacted, 10u);
+    compacted = now;
+  }
+  EXPECT_EQ(compacted, 112u - 20u);
+  EXPECT_EQ(value_of("k1"), "x");
+}
+
 TEST_F(JournaledStoreTest, ALeaseWhoseEndFindsNoSpaceEndsLater) {
   std::optional<Result<LeaseId>> lease;
   struct Grant {

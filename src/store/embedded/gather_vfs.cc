@@ -166,46 +166,44 @@ void forward_barrier(sqlite3_file* base) {
 }
 
 using Methods = sqlite3_io_methods;
-// Version 1: shared memory and mapped reads belong to the database, never to its log.
-constexpr Methods kLogMethods = {1,
-                                 close_log,
-                                 read_log,
-                                 write_log,
-                                 truncate_log,
-                                 sync_log,
-                                 size_of_log,
+// Version 2: no mapped reads, which this store does without.
+constexpr Methods kForwarding = {2,
+                                 kForward<&Methods::xClose>,
+                                 kForward<&Methods::xRead>,
+                                 kForward<&Methods::xWrite>,
+                                 kForward<&Methods::xTruncate>,
+                                 kForward<&Methods::xSync>,
+                                 kForward<&Methods::xFileSize>,
                                  kForward<&Methods::xLock>,
                                  kForward<&Methods::xUnlock>,
                                  kForward<&Methods::xCheckReservedLock>,
                                  kForward<&Methods::xFileControl>,
                                  kForward<&Methods::xSectorSize>,
                                  kForward<&Methods::xDeviceCharacteristics>,
-                                 nullptr,
-                                 nullptr,
-                                 nullptr,
-                                 nullptr,
+                                 kForward<&Methods::xShmMap>,
+                                 kForward<&Methods::xShmLock>,
+                                 forward_barrier,
+                                 kForward<&Methods::xShmUnmap>,
                                  nullptr,
                                  nullptr};
-// Version 2: no mapped reads, which this store does without.
-constexpr Methods kDatabaseMethods = {2,
-                                      kForward<&Methods::xClose>,
-                                      kForward<&Methods::xRead>,
-                                      write_database,
-                                      kForward<&Methods::xTruncate>,
-                                      kForward<&Methods::xSync>,
-                                      kForward<&Methods::xFileSize>,
-                                      kForward<&Methods::xLock>,
-                                      kForward<&Methods::xUnlock>,
-                                      kForward<&Methods::xCheckReservedLock>,
-                                      kForward<&Methods::xFileControl>,
-                                      kForward<&Methods::xSectorSize>,
-                                      kForward<&Methods::xDeviceCharacteristics>,
-                                      kForward<&Methods::xShmMap>,
-                                      kForward<&Methods::xShmLock>,
-                                      forward_barrier,
-                                      kForward<&Methods::xShmUnmap>,
-                                      nullptr,
-                                      nullptr};
+
+constexpr Methods kDatabaseMethods = [] {
+  Methods methods = kForwarding;
+  methods.xWrite = write_database;
+  return methods;
+}();
+
+constexpr Methods kLogMethods = [] {
+  Methods methods = kForwarding;
+  methods.iVersion = 1;  // shared memory belongs to the database, never to its log
+  methods.xClose = close_log;
+  methods.xRead = read_log;
+  methods.xWrite = write_log;
+  methods.xTruncate = truncate_log;
+  methods.xSync = sync_log;
+  methods.xFileSize = size_of_log;
+  return methods;
+}();
 
 int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* base, int flags, int* flags_out) {
   const auto* state = reinterpret_cast<const GatherVfs::State*>(vfs);
