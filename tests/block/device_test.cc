@@ -214,6 +214,12 @@ TEST_F(DeviceTest, LosesNothingWhenTheEngineIsKilledUnderAWriter) {
   for (int epoch = 2; epoch <= 3; ++epoch) {
     const auto written = [&] { return run(ctl("stats")).text.find("\"writes\": 0,") == std::string::npos; };
     ASSERT_TRUE(eventually(written));
+    // Held up first, so that it dies with something in flight however slow the writer is.
+    serving->signal(SIGSTOP);
+    const auto in_flight = [&] {
+      return run(ctl("status")).text.find("\"open_requests\": 0,") == std::string::npos;
+    };
+    ASSERT_TRUE(eventually(in_flight));
     kill(*serving);
     EXPECT_TRUE(eventually([&] { return state() == "waiting"; }));
     serving = &engine(epoch, "v-1");
