@@ -1,6 +1,6 @@
 // The directory of an embedded store: who may use it, and making names in it safe.
 //
-//   D/store.db (+ -wal, -shm)   the store      D/lock   held by the process that has it open, with its number
+//   D/store.db (+ -wal)   the store            D/lock   held by the process that has it open, with its number
 //   D/store.db.new              a store being made; has no meaning until it is renamed
 #pragma once
 

@@ -205,6 +205,10 @@ constexpr Methods kLogMethods = [] {
   return methods;
 }();
 
+// The system's own layer for databases that one process has open: its connections share what SQLite knows of
+// the log in memory, instead of through a file with locks. That it is one process, the directory's lock says.
+constexpr const char* kOneProcess = "unix-excl";
+
 int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* base, int flags, int* flags_out) {
   const auto* state = reinterpret_cast<const GatherVfs::State*>(vfs);
   const bool is_log = (flags & SQLITE_OPEN_WAL) != 0;
@@ -226,7 +230,7 @@ int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* base, int f
 std::unique_ptr<GatherVfs> GatherVfs::over(const std::string& below, Pace* pace) {
   static std::atomic<std::uint64_t> next{1};
   auto state = std::make_unique<State>();
-  state->below = sqlite3_vfs_find(below.empty() ? nullptr : below.c_str());
+  state->below = sqlite3_vfs_find(below.empty() ? kOneProcess : below.c_str());
   if (state->below == nullptr) return nullptr;
   state->pace = pace;
   state->name = "moor-gather-" + std::to_string(next++);

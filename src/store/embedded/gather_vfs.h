@@ -22,8 +22,9 @@ namespace moor::store::embedded {
 
 class GatherVfs {
  public:
-  // On top of the layer that SQLite knows as `below` ("" for the system's own); null if there is none. The
-  // pace, if any, outlives this.
+  // On top of the layer that SQLite knows as `below`; "" for the system's own, with the database for this
+  // process alone (whoever opens it holds the directory's lock). Null if there is none. The pace, if any,
+  // outlives this.
   static std::unique_ptr<GatherVfs> over(const std::string& below, Pace* pace = nullptr);
   GatherVfs(const GatherVfs&) = delete;
   GatherVfs& operator=(const GatherVfs&) = delete;
