@@ -98,7 +98,10 @@ std::vector<std::string> GarbageCollector::dependents_of(const Json& owner) cons
 }
 
 void GarbageCollector::notice(const store::Change& change) {
-  // What it was matters when it had owners or is gone; nearly every change is neither.
+  // Nearly every change is of something else than who owns whom and what goes.
+  if (change.before != nullptr && change.after != nullptr && lives_alike(*change.before, *change.after))
+    return;
+  // What it was matters when it had owners or is gone.
   const bool look_back = change.before != nullptr && (change.after == nullptr || has_owner(*change.before));
   const JsonPtr before = look_back ? object_of(*change.before) : nullptr;
   const JsonPtr after = change.after == nullptr ? nullptr : object_of(*change.after);

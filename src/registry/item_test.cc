@@ -1,6 +1,7 @@
 // What is sent without decoding must be what decoding would have sent.
 #include "registry/item.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,6 +31,30 @@ std::string text_of(const Item& item) {
   std::string text;
   item.append_text(text);
   return text;
+}
+
+// The garbage collector passes over changes between versions that live alike.
+TEST(Lives, AreAlikeWhileUidOwnersFinalizersAndDeletionStay) {
+  const auto with = [](const std::string& metadata, const std::string& status = "{}") {
+    return cached(R"({"metadata":{"name":"a","uid":"u1")" + metadata + R"(},"status":)" + status + "}");
+  };
+  const auto owned = [&](const char* name, const char* blocks) {
+    return with(fmt::format(R"(,"ownerReferences":[{{"kind":"Volume","name":"{}","uid":"o1",)"
+                            R"("blockOwnerDeletion":{}}}])",
+                            name, blocks));
+  };
+  const auto plain = with("");
+  EXPECT_TRUE(lives_alike(*plain, *with(R"(,"labels":{"x":"y"})", R"({"readyToUse":true})")));
+  EXPECT_TRUE(lives_alike(*owned("v", "true"), *owned("v", "true")));
+  EXPECT_FALSE(lives_alike(*owned("v", "true"), *owned("v", "false")));
+  EXPECT_FALSE(lives_alike(*owned("v", "true"), *owned("w", "true")));
+  for (const char* more : {R"(,"finalizers":["f"])", R"(,"deletionTimestamp":"2026-01-01T00:00:00Z")",
+                           R"(,"ownerReferences":[{"uid":"o1"}])"})
+    EXPECT_FALSE(lives_alike(*plain, *with(more))) << more;
+  EXPECT_FALSE(lives_alike(*with(R"(,"finalizers":["f"])"), *with(R"(,"finalizers":["f","g"])")));
+  EXPECT_FALSE(lives_alike(*plain, *cached(R"({"metadata":{"name":"a","uid":"u2"}})")));
+  const auto damaged = cached("{");
+  EXPECT_FALSE(lives_alike(*damaged, *damaged));
 }
 
 struct Case {

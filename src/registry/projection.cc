@@ -27,6 +27,30 @@ void add_owner_terms(const Json& metadata, std::vector<store::Term>& terms) {
   }
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the value
+void add_to_digest(std::uint64_t& digest, const Json& value) {
+  const auto add = [&digest](std::uint64_t part) { digest = (digest ^ part) * 1099511628211u + 1; };
+  if (value.is_string()) return add(std::hash<std::string_view>()(value.as_string()));
+  if (value.is_bool()) return add(value.as_bool() ? 3 : 2);
+  if (!value.is_array() && !value.is_object()) return add(1);
+  add(value.size());
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value.is_object()) add(std::hash<std::string_view>()(value.key_at(i)));
+    add_to_digest(digest, value.is_object() ? value.value_at(i) : value.at(i));
+  }
+}
+
+// Of all that decides when an object goes and what goes with it.
+std::uint64_t digest_of_life(const Json& metadata) {
+  std::uint64_t digest = 1;
+  for (const std::string_view field : {"ownerReferences", "finalizers", "deletionTimestamp", "uid"}) {
+    const Json* value = metadata.find(field);
+    if (value != nullptr) add_to_digest(digest, *value);
+    digest = digest * 31 + 7;
+  }
+  return digest | 1;
+}
+
 constexpr std::string_view kVersionField = R"("resourceVersion":")";
 constexpr std::string_view kMetadata = R"("metadata":{")";
 
@@ -131,6 +155,7 @@ JsonPtr project(store::CachedObject& cached, const Json* written) {
     const std::string value = kind->field_value(*object, field);
     if (!value.empty()) cached.terms.push_back(field_term(field, value));
   }
+  cached.digest = digest_of_life(metadata);
   cached.readable = true;
   cached.mark = find_mark(*cached.entry.value, written != nullptr);
   cached.decoded = object;
@@ -158,6 +183,10 @@ void append_stored_text(std::string& out, const store::CachedObject& cached, sto
   out.append(digits, end.ptr);
   out.append("\",");
   out.append(text.substr(cached.mark));
+}
+
+bool lives_alike(const store::CachedObject& a, const store::CachedObject& b) {
+  return a.readable && b.readable && a.digest == b.digest;
 }
 
 bool has_owner(const store::CachedObject& cached) {

@@ -18,6 +18,9 @@ inline constexpr std::uint32_t kLabelTerm = 1;  // key=value
 inline constexpr std::uint32_t kOwnerTerm = 2;  // the owner's uid
 inline constexpr std::uint32_t kFieldTerm = 3;  // field=value, never with an empty value
 
+// Both have the same uid, owners and finalizers, and both are being deleted or neither is.
+bool lives_alike(const store::CachedObject& a, const store::CachedObject& b);
+
 // Answers what it decoded on the way: who keeps it for a moment spares the next reader the work. `written` is
 // the object that the text was made from, by encode_stored(), when its writer is at hand: then nothing is
 // decoded.

@@ -12,7 +12,7 @@ namespace moor::registry {
 
 class RecentObjects {
  public:
-  static constexpr std::size_t kMaxObjects = 1024;
+  static constexpr std::size_t kMaxObjects = 256;
   static constexpr std::size_t kMaxTextBytes = 4u << 20;
 
   void keep(std::shared_ptr<const Json> object, std::size_t text_bytes) {

@@ -56,7 +56,7 @@ MOOR_KIND(
                 {.name = "Size", .path = ".status.size", .description = "Bytes that only it holds."},
                 age_column()},
     .selectable_fields = {"spec.volume", "status.readyToUse"},
-    .check_update = typed_check_update<Snapshot, validate_snapshot_update>)
+    .check_update = typed_check_update<Snapshot, validate_snapshot_update>, .rules_concern_status = false)
 
 Causes validate_snapshot_update(const Snapshot& before, const Snapshot& after) {
   Causes causes;

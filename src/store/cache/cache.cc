@@ -1,6 +1,7 @@
 #include "store/cache/cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/log.h"
@@ -11,11 +12,19 @@ bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-void visit_below(const std::map<std::string_view, ObjectPtr>& objects, std::string_view prefix,
+const ObjectPtr& object_at(const ObjectPtr& place) {
+  return place;
+}
+const ObjectPtr& object_at(const ObjectPtr* place) {
+  return *place;
+}
+
+template <class Map>
+void visit_below(const Map& map, std::string_view prefix,
                  const std::function<bool(const ObjectPtr&)>& visit) {
-  for (auto object = objects.lower_bound(prefix);
-       object != objects.end() && starts_with(object->first, prefix); ++object) {
-    if (!visit(object->second)) return;
+  for (auto found = map.lower_bound(prefix); found != map.end() && starts_with(found->first, prefix);
+       ++found) {
+    if (!visit(object_at(found->second))) return;
   }
 }
 }  // namespace
@@ -40,8 +49,8 @@ ObjectPtr Cache::project(Entry entry) const {
   return object;
 }
 
-void Cache::index(const Term& term, const ObjectPtr& object) {
-  indexes_[term].emplace(object->entry.key, object);
+void Cache::index(const Term& term, const Objects::value_type& place) {
+  indexes_[term].emplace(place.first, &place.second);
 }
 
 void Cache::unindex(const Term& term, std::string_view key) {
@@ -50,63 +59,49 @@ void Cache::unindex(const Term& term, std::string_view key) {
   if (found->second.empty()) indexes_.erase(found);
 }
 
-// Puts the new version into the old one's place. The map's key is a view into the old one, which may go away.
-void Cache::replace(Objects& objects, const ObjectPtr& object) {
-  const auto found = objects.find(object->entry.key);
-  const auto next = std::next(found);
-  auto node = objects.extract(found);
-  node.key() = object->entry.key;
-  node.mapped() = object;
-  objects.insert(next, std::move(node));
-}
-
 // Most changes leave most terms as they are. Both lists are sorted.
-void Cache::reindex(const ObjectPtr& before, const ObjectPtr& after) {
-  auto old = before->terms.begin();
-  for (const Term& term : after->terms) {
-    for (; old != before->terms.end() && *old < term; ++old) unindex(*old, before->entry.key);
-    if (old != before->terms.end() && *old == term) {
-      replace(indexes_.find(term)->second, after);
+void Cache::reindex(const CachedObject& before, const Objects::value_type& place) {
+  auto old = before.terms.begin();
+  for (const Term& term : place.second->terms) {
+    for (; old != before.terms.end() && *old < term; ++old) unindex(*old, place.first);
+    if (old != before.terms.end() && *old == term) {
       ++old;
     } else {
-      index(term, after);
+      index(term, place);
     }
   }
-  for (; old != before->terms.end(); ++old) unindex(*old, before->entry.key);
+  for (; old != before.terms.end(); ++old) unindex(*old, place.first);
 }
 
 ObjectPtr Cache::erase(std::string_view key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
-  ObjectPtr before = std::move(found->second);  // keeps the key that the maps point to
-  by_key_.erase(found);
-  objects_.erase(objects_.find(before->entry.key));
-  for (const Term& term : before->terms) unindex(term, before->entry.key);
+  const Objects::iterator place = found->second;
+  ObjectPtr before = std::move(place->second);
+  for (const Term& term : before->terms) unindex(term, place->first);
+  by_key_.erase(found);  // before the place, which has its key
+  objects_.erase(place);
   return before;
 }
 
 ObjectPtr Cache::put(ObjectPtr object) {
-  const std::string_view key = object->entry.key;
-  const auto found = by_key_.find(key);
-  if (found == by_key_.end()) {
-    for (const Term& term : object->terms) index(term, object);
-    objects_.emplace(key, object);
-    by_key_.emplace(key, std::move(object));
-    return nullptr;
+  const auto found = by_key_.find(object->entry.key);
+  if (found != by_key_.end()) {
+    Objects::value_type& place = *found->second;
+    ObjectPtr before = std::exchange(place.second, std::move(object));
+    reindex(*before, place);
+    return before;
   }
-  ObjectPtr before = found->second;
-  reindex(before, object);
-  replace(objects_, object);
-  auto node = by_key_.extract(found);
-  node.key() = key;
-  node.mapped() = std::move(object);
-  by_key_.insert(std::move(node));
-  return before;
+  std::string key = object->entry.key;
+  const auto place = objects_.emplace(std::move(key), std::move(object)).first;
+  by_key_.emplace(place->first, place);
+  for (const Term& term : place->second->terms) index(term, *place);
+  return nullptr;
 }
 
 ObjectPtr Cache::get(std::string_view key) const {
   const auto found = by_key_.find(key);
-  return found == by_key_.end() ? nullptr : found->second;
+  return found == by_key_.end() ? nullptr : found->second->second;
 }
 
 void Cache::for_each(std::string_view prefix, const std::function<bool(const ObjectPtr&)>& visit) const {

@@ -67,8 +67,10 @@ class Cache {
   std::size_t watchers() const { return hub_.watchers(); }
 
  private:
-  using Objects = std::map<std::string_view, ObjectPtr>;  // the key lives in the object
-  static void replace(Objects& objects, const ObjectPtr& object);
+  // An object's newest version stands in one place for as long as the key is there: what finds it otherwise
+  // points to that place, and a new version costs no look-up in order.
+  using Objects = std::map<std::string, ObjectPtr, std::less<>>;
+  using Places = std::map<std::string_view, const ObjectPtr*>;  // both in the places of objects_
   struct TermHash {
     std::size_t operator()(const Term& term) const {
       return std::hash<std::string>()(term.value) * 31 + term.index;
@@ -81,9 +83,9 @@ class Cache {
   void apply(const WatchBatch& batch);
   ObjectPtr put(ObjectPtr object);  // answers what was there
   ObjectPtr erase(std::string_view key);
-  void index(const Term& term, const ObjectPtr& object);
+  void index(const Term& term, const Objects::value_type& place);
   void unindex(const Term& term, std::string_view key);
-  void reindex(const ObjectPtr& before, const ObjectPtr& after);
+  void reindex(const CachedObject& before, const Objects::value_type& place);
   void wake_waiters();
 
   Executor& executor_;
@@ -92,8 +94,8 @@ class Cache {
   CacheOptions options_;
   Hub hub_;
   Objects objects_;
-  std::unordered_map<std::string_view, ObjectPtr> by_key_;  // the same, to be found without their order
-  std::unordered_map<Term, Objects, TermHash> indexes_;
+  std::unordered_map<std::string_view, Objects::iterator> by_key_;  // to be found without their order
+  std::unordered_map<Term, Places, TermHash> indexes_;
   std::multimap<Revision, Completion<bool>> waiters_;
   bool synced_ = false;
 };

@@ -22,10 +22,12 @@ struct CachedObject {
   Entry entry;
   std::vector<Term> terms;  // sorted, without repeats
   // For the projector and those who know it: whether it could read the value, a place in the value that it
-  // wants to find again, and the decoded form for as long as somebody holds it. A decoded tree is several
-  // times as large as its text: the cache keeps the text only.
+  // wants to find again, a digest of the part that most changes leave as it was, and the decoded form for as
+  // long as somebody holds it. A decoded tree is several times as large as its text: the cache keeps the text
+  // only.
   bool readable = false;
   std::uint32_t mark = 0;
+  std::uint64_t digest = 0;
   mutable std::weak_ptr<const void> decoded;
   bool has(const Term& term) const;
 };
