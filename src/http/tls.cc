@@ -8,8 +8,10 @@
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "base/assert.h"
 
@@ -36,8 +38,8 @@ Error openssl_error(Errc code, std::string what) {
 }
 
 // OpenSSL's own socket BIO writes without MSG_NOSIGNAL: a client that has gone would kill the process.
-int bio_socket(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+TlsSession::Wire& wire_of(BIO* bio) {
+  return *static_cast<TlsSession::Wire*>(BIO_get_data(bio));
 }
 int bio_result(BIO* bio, ssize_t count, int retry_flag) {
   BIO_clear_retry_flags(bio);
@@ -46,11 +48,11 @@ int bio_result(BIO* bio, ssize_t count, int retry_flag) {
   return static_cast<int>(count);
 }
 int bio_write(BIO* bio, const char* data, int size) {
-  return bio_result(bio, ::send(bio_socket(bio), data, static_cast<std::size_t>(size), MSG_NOSIGNAL),
+  return bio_result(bio, ::send(wire_of(bio).socket, data, static_cast<std::size_t>(size), MSG_NOSIGNAL),
                     BIO_FLAGS_WRITE);
 }
 int bio_read(BIO* bio, char* data, int size) {
-  return bio_result(bio, ::recv(bio_socket(bio), data, static_cast<std::size_t>(size), 0), BIO_FLAGS_READ);
+  return bio_result(bio, wire_of(bio).read(data, static_cast<std::size_t>(size)), BIO_FLAGS_READ);
 }
 long bio_control(BIO*, int command, long, void*) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
@@ -152,6 +154,23 @@ std::vector<std::string> subject_entries(X509* certificate, int nid) {
 
 }  // namespace
 
+// OpenSSL asks for the five bytes of a record's head and then for the rest: what came with the head waits
+// here, which saves a system call for every record that is small.
+ssize_t TlsSession::Wire::read(char* data, std::size_t size) {
+  if (held() == 0 && size >= kAhead) return ::recv(socket, data, size, 0);
+  if (held() == 0) {
+    if (ahead == nullptr) ahead = std::make_unique_for_overwrite<char[]>(kAhead);
+    const ssize_t count = ::recv(socket, ahead.get(), kAhead, 0);
+    if (count <= 0) return count;
+    begin = 0;
+    end = static_cast<std::size_t>(count);
+  }
+  const std::size_t take = std::min(size, held());
+  std::memcpy(data, ahead.get() + begin, take);
+  begin += take;
+  return static_cast<ssize_t>(take);
+}
+
 TlsContext::~TlsContext() {
   SSL_SESSION_free(ticket_);
   SSL_CTX_free(context_);
@@ -201,14 +220,14 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::client(const TlsClientOpti
 }
 
 namespace {
-Result<SSL*> new_session(SSL_CTX* context, int socket) {
+Result<SSL*> new_session(SSL_CTX* context, TlsSession::Wire* wire) {
   std::unique_ptr<SSL, Deleter<SSL_free>> ssl(SSL_new(context));
   BIO* bio = BIO_new(socket_bio_method());
   if (!ssl || bio == nullptr) {
     BIO_free(bio);
     return openssl_error(Errc::internal, "create a TLS session");
   }
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+  BIO_set_data(bio, wire);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl.get(), bio, bio);
   return ssl.release();
@@ -217,16 +236,20 @@ Result<SSL*> new_session(SSL_CTX* context, int socket) {
 
 Result<std::unique_ptr<TlsSession>> TlsSession::accept(std::shared_ptr<const TlsContext> context,
                                                        int socket) {
-  TRY(SSL * ssl, new_session(context->context_, socket));
+  auto wire = std::make_unique<Wire>();
+  wire->socket = socket;
+  TRY(SSL * ssl, new_session(context->context_, wire.get()));
   SSL_set_accept_state(ssl);
-  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), ssl));
+  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), std::move(wire), ssl));
 }
 
 Result<std::unique_ptr<TlsSession>> TlsSession::connect(std::shared_ptr<const TlsContext> context, int socket,
                                                         const std::string& host) {
   const std::string name = context->server_name_.empty() ? host : context->server_name_;
-  TRY(SSL * ssl, new_session(context->context_, socket));
-  std::unique_ptr<TlsSession> session(new TlsSession(context, ssl));
+  auto wire = std::make_unique<Wire>();
+  wire->socket = socket;
+  TRY(SSL * ssl, new_session(context->context_, wire.get()));
+  std::unique_ptr<TlsSession> session(new TlsSession(context, std::move(wire), ssl));
   SSL_set_connect_state(ssl);
   if (is_address(name)) {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) != 1)
@@ -286,6 +309,8 @@ void TlsSession::note_failure() {
 }
 
 TlsSession::Outcome TlsSession::outcome_of(int result, std::size_t bytes) {
+  // Ten thousand idle connections shall not hold it.
+  if (wire_->held() == 0) wire_->ahead.reset();
   if (result > 0) return {Status::done, bytes};
   switch (SSL_get_error(ssl_, result)) {
     case SSL_ERROR_WANT_READ: return {Status::want_read, 0};
@@ -325,8 +350,9 @@ void TlsSession::send_close() {
 }
 
 bool TlsSession::has_pending() const {
-  // Not SSL_has_pending(): it also counts half a record, whose rest must be waited for.
-  return !broken_ && SSL_pending(ssl_) > 0;
+  // Not SSL_has_pending(): it also counts half a record, whose rest must be waited for. What is held of the
+  // wire may be half a record too, but a read that finds it so has taken all of it.
+  return !broken_ && (SSL_pending(ssl_) > 0 || wire_->held() > 0);
 }
 
 bool TlsSession::is_resumed() const {

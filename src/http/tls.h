@@ -3,6 +3,7 @@
 // belong to one connection. TLS 1.2 and newer, ALPN http/1.1, no renegotiation, no compression.
 #pragma once
 
+#include <sys/types.h>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -87,15 +88,27 @@ class TlsSession {
   // After `failed`. unauthorized: one side does not accept the other's certificate.
   Error error() const;
 
+  // The socket as OpenSSL reads it.
+  struct Wire {
+    static constexpr std::size_t kAhead = 4096;
+    int socket = -1;
+    std::unique_ptr<char[]> ahead;  // what was read with a record's head; absent when nothing is held
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::size_t held() const { return end - begin; }
+    ssize_t read(char* data, std::size_t size);
+  };
+
  private:
   friend class TlsContext;
-  TlsSession(std::shared_ptr<const TlsContext> context, ssl_st* ssl)
-      : context_(std::move(context)), ssl_(ssl) {}
+  TlsSession(std::shared_ptr<const TlsContext> context, std::unique_ptr<Wire> wire, ssl_st* ssl)
+      : context_(std::move(context)), wire_(std::move(wire)), ssl_(ssl) {}
   Outcome outcome_of(int result, std::size_t bytes);
   void note_failure();
   static int on_ticket(ssl_st* ssl, ssl_session_st* ticket);
 
   std::shared_ptr<const TlsContext> context_;
+  std::unique_ptr<Wire> wire_;  // OpenSSL holds its address
   ssl_st* ssl_;
   std::string host_;     // of a client: whom it expects
   bool broken_ = false;  // OpenSSL forbids further use after a fatal error

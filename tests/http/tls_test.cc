@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "support.h"
 
@@ -61,6 +64,108 @@ TEST(Tls, TellsTheHandlerWhoTheClientIs) {
   EXPECT_EQ(tls.ask(std::nullopt)->body, "tls=true\n");
   EXPECT_EQ(tls.ask(client_identity(Authorities::get().ours))->body,
             "tls=true\ncn=node-1 verified=true\no=system:nodes\no=b\n");
+}
+
+// Two sessions and, between them, a wire on which the test decides what arrives together.
+class Wire {
+ public:
+  Wire() {
+    const auto& authority = Authorities::get().ours;
+    for (auto* ends : {client_ends_, server_ends_})
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    client = TlsSession::connect(TlsContext::client({.ca_pem = authority.certificate_pem}).value(),
+                                 client_ends_[0], "localhost")
+                 .value();
+    static const auto context = server_context(ClientCertificates::none);
+    server = TlsSession::accept(context, server_ends_[0]).value();
+  }
+  ~Wire() {
+    for (const int end : {client_ends_[0], client_ends_[1], server_ends_[0], server_ends_[1]}) ::close(end);
+  }
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  void shake_hands() {
+    const auto done = [](TlsSession& session) { return session.handshake().status == Status::done; };
+    for (int i = 0; i < 10; ++i) {
+      const bool both = done(*client) & done(*server);
+      to_server(from_client());
+      carry(server_ends_[1], client_ends_[1]);
+      if (both) return;
+    }
+    FAIL() << "no handshake";
+  }
+  std::string from_client() const { return take(client_ends_[1]); }
+  void to_server(std::string_view bytes) const {
+    EXPECT_EQ(::send(server_ends_[1], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+  using Status = TlsSession::Status;
+  std::unique_ptr<TlsSession> client;
+  std::unique_ptr<TlsSession> server;
+
+ private:
+  static std::string take(int from) {
+    std::string bytes(256 * 1024, '\0');
+    const ssize_t count = ::recv(from, bytes.data(), bytes.size(), 0);
+    bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return bytes;
+  }
+  static void carry(int from, int to) {
+    const std::string bytes = take(from);
+    EXPECT_EQ(::send(to, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  int client_ends_[2];
+  int server_ends_[2];
+};
+
+TEST(Tls, WhatCameWithARecordIsReadBeforeTheSocketIsWaitedFor) {
+  std::size_t cuts = 1;  // as many as the second record has bytes
+  for (std::size_t cut = 0; cut < cuts; ++cut) {
+    Wire wire;
+    wire.shake_hands();
+    char data[64];
+    const auto read = [&] { return wire.server->read(data, sizeof data); };
+    ASSERT_EQ(read().status, Wire::Status::want_read);
+    ASSERT_EQ(wire.client->write("first", 5).status, Wire::Status::done);
+    const std::string first = wire.from_client();
+    ASSERT_EQ(wire.client->write("second", 6).status, Wire::Status::done);
+    const std::string second = wire.from_client();
+    cuts = second.size() + 1;
+    wire.to_server(first + second.substr(0, cut));
+    ASSERT_EQ(std::string_view(data, read().bytes), "first");
+    EXPECT_EQ(wire.server->has_pending(), cut > 0);
+    if (cut < second.size()) {
+      ASSERT_EQ(read().status, Wire::Status::want_read);
+      // Half a record must not keep its reader from waiting.
+      EXPECT_FALSE(wire.server->has_pending());
+      wire.to_server(second.substr(cut));
+    }
+    ASSERT_EQ(std::string_view(data, read().bytes), "second");
+    EXPECT_FALSE(wire.server->has_pending());
+  }
+}
+
+TEST(Tls, LargeRecordsAreReadWhole) {
+  Wire wire;
+  wire.shake_hands();
+  std::string sent;
+  for (int i = 0; i < 60'000; ++i) sent.push_back(static_cast<char>('a' + i % 26));
+  for (std::size_t at = 0; at < sent.size();) {
+    const auto written = wire.client->write(sent.data() + at, sent.size() - at);
+    ASSERT_EQ(written.status, Wire::Status::done);
+    at += written.bytes;
+  }
+  wire.to_server(wire.from_client());
+  std::string got;
+  char data[5000];
+  while (got.size() < sent.size()) {
+    const auto read = wire.server->read(data, sizeof data);
+    ASSERT_EQ(read.status, Wire::Status::done);
+    got.append(data, read.bytes);
+  }
+  EXPECT_EQ(got, sent);
+  EXPECT_FALSE(wire.server->has_pending());
 }
 
 TEST(Tls, EndsTheConnectionOfInvalidCertificates) {
