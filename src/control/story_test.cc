@@ -57,9 +57,9 @@ TEST(Story, AWholeAttachTakesABoundedNumberOfWrites) {
   const std::uint64_t before = stage.revision();
   stage.add_ticket("v1", "csi-1", "csi-attacher", "node-1");
   ASSERT_EQ(stage.state_of("v1"), "attached node-1 healthy");
-  // The ticket; node and ticket's wait; attaching with three replicas; three reports; Grant with Engine and
-  // the condition; the engine's report; attached; satisfied.
-  EXPECT_LE(stage.revision() - before, 17u);
+  // The ticket; node and ticket's wait; attaching with three replicas; three reports; Grant with Engine; the
+  // engine's report; attached; satisfied.
+  EXPECT_LE(stage.revision() - before, 16u);
   expect_quiet(stage);
 }
 
@@ -84,7 +84,7 @@ TEST(Story, AttachingAndDetachingTakesABoundedNumberOfLooks) {
   const std::uint64_t attachment = looks("volume-attachment");
   for (std::uint64_t i = 0; i < kPairs; ++i) pair();
   EXPECT_EQ(stage.state_of("v1"), "detached - unknown");
-  EXPECT_LE(stage.revision() - revisions, 30 * kPairs);
+  EXPECT_LE(stage.revision() - revisions, 28 * kPairs);
   EXPECT_LE(looks("volume") - volume, 12 * kPairs);
   EXPECT_LE(looks("volume-attachment") - attachment, 7 * kPairs);
   RecordProperty("writes", std::to_string(stage.revision() - revisions));

@@ -33,6 +33,9 @@ std::vector<std::unique_ptr<control::Controller>> watched_controllers(Context& c
   return controllers;
 }
 
+// So few that with a handful of volumes some are held back.
+constexpr std::size_t kBegunAtOnce = 2;
+
 }  // namespace
 
 Server::Life::Life(Server& server, std::uint64_t seed)
@@ -45,7 +48,8 @@ Server::Life::Life(Server& server, std::uint64_t seed)
       namespaces(registry),
       admission(process.clock(), random),
       events(process, registry, random, {.component = "moord", .host = ""}),
-      runtime(registry, watched_controllers(server.context_, server.name_), &events, {.check_settled = true}),
+      runtime(registry, watched_controllers(server.context_, server.name_), &events,
+              {.limits = {.begun_at_once = kBegunAtOnce}, .check_settled = true}),
       election(registry, runtime, {.identity = make_uuid(random), .alone = server.place_ == nullptr}),
       base(process),
       group(process) {

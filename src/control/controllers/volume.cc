@@ -103,13 +103,14 @@ class VolumeController final : public Controller {
   std::string_view name() const override { return "volume"; }
 
   std::vector<Wake> wakes() const override {
-    return {{&kind_of<lh::Volume>(), key_by_name},
-            {&kind_of<lh::VolumeAttachment>(), key_by_name, digest_wish},
-            {&kind_of<mr::Grant>(), key_by_name},
-            {&kind_of<lh::Engine>(), key_by_volume_label},
-            {&kind_of<lh::Replica>(), key_by_volume_label},
-            {&kind_of<lh::Snapshot>(), key_by_volume_label},
-            {&kind_of<lh::ShareManager>(), key_by_name}};
+    return {
+        {.kind = &kind_of<lh::Volume>(), .key = key_by_name, .begins = true},
+        {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name, .digest = digest_wish, .begins = true},
+        {&kind_of<mr::Grant>(), key_by_name},
+        {&kind_of<lh::Engine>(), key_by_volume_label},
+        {&kind_of<lh::Replica>(), key_by_volume_label},
+        {&kind_of<lh::Snapshot>(), key_by_volume_label},
+        {&kind_of<lh::ShareManager>(), key_by_name}};
   }
 
   Plan reconcile(const View& view, const Key& key) const override {
@@ -124,6 +125,8 @@ class VolumeController final : public Controller {
     const bool moves = look_at(family);
     Plan plan = family.finish();
     if (!moves) settle(family, plan);
+    const lh::VolumeState state = family.volume->status.state;
+    plan.unfinished = state == lh::VolumeState::attaching || state == lh::VolumeState::detaching;
     return plan;
   }
 };

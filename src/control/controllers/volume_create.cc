@@ -76,9 +76,11 @@ void create_grant(Family& family) {
   mr::Grant& grant = family.grant.edit();
   grant.metadata = metadata_for(family, family.name);
   grant.spec.volume = family.name;
-  // The mirror in the volume's status is all that is left of a Grant that is gone: no epoch may come twice
-  // (S2), and only the members themselves know who is in step.
+  // The mirrors in the volume's status and in its engines are all that is left of a Grant that is gone: no
+  // epoch may come twice (S2), and only the members themselves know who is in step.
   grant.spec.epoch = family.volume->status.epoch;
+  for (const Edit<lh::Engine>* engine : {&family.engine, &family.other})
+    if (*engine) grant.spec.epoch = std::max(grant.spec.epoch, (*engine)->spec.epoch);
   grant.spec.unproven = grant.spec.epoch > 0;
   grant.spec.next_replica = 1;
   for (const auto& [name, replica] : family.replicas)

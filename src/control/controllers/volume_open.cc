@@ -322,9 +322,21 @@ void open(Family& family) {
     family.engine.edit().spec.desire_state = InstanceState::stopped;
 }
 
+namespace {
+// The mirror of an epoch waits for the write that tells how the start went: until then the Engine, which gets
+// its epoch together with the Grant, has it as well.
+bool is_told_soon(const Family& family) {
+  const auto& active = family.grant->spec.active;
+  return family.volume->status.state == lh::VolumeState::attaching && active &&
+         active->epoch == family.grant->spec.epoch && family.slot(active->engine) &&
+         family.slot(active->engine)->spec.epoch == active->epoch;
+}
+}  // namespace
+
 void tell_robustness(Family& family, const attach::Progress& progress) {
   const mr::GrantSpec& grant = family.grant->spec;
-  if (family.volume->status.epoch != grant.epoch) attach::mirror_grant(grant, family.status());
+  if (family.volume->status.epoch != grant.epoch && !is_told_soon(family))
+    attach::mirror_grant(grant, family.status());
   for (auto& [name, replica] : family.replicas) {
     const auto mode = grant.members.find(name);
     if (mode != grant.members.end() && mode->second == MemberMode::err && replica->spec.failed_at.empty()) {

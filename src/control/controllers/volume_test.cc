@@ -304,6 +304,22 @@ TEST_F(VolumeTable, ALostGrantComesBackAboveEveryEpochAndUnproven) {
   EXPECT_THAT(text_at(grant, {"spec", "epoch"}), testing::AnyOf("1", "2"));
 }
 
+TEST_F(VolumeTable, TheEpochOfAStartIsInTheEngineBeforeItIsInTheVolume) {
+  step();
+  want("n1");
+  step();
+  replica_runs("v-r-1");
+  replica_runs("v-r-2");
+  const Plan granting = plan();
+  EXPECT_EQ(written(granting, "Volume", "v"), nullptr);
+  EXPECT_TRUE(granting.unfinished);
+  apply(granting);
+  shelf_.remove(kind_of<mr::Grant>(), "longhorn-system", "v");
+  const Plan again = plan();
+  EXPECT_EQ(text_at(written(again, "Grant", "v"), {"spec", "epoch"}), "1");
+  EXPECT_EQ(text_at(written(again, "Grant", "v"), {"spec", "unproven"}), "true");
+}
+
 TEST_F(VolumeTable, TheVolumeIsLookedAtAgainWhenWhatItReadChanges) {
   attached();
   plan();

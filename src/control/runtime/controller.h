@@ -23,6 +23,8 @@ struct Wake {
   Duration delay{0};
   // Changes between two versions that are the same to the controller wake nobody either; null: none are.
   bool (*same)(const Json& before, const Json& after) = nullptr;
+  // Such a change may ask for something new: it waits while enough is begun (Plan::unfinished).
+  bool begins = false;
 };
 
 // What is asked of an object, and whether it goes: everything but its status.

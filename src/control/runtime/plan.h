@@ -18,6 +18,8 @@ struct Plan {
   // Asked again about what these writes leave, the controller would want nothing more and read nothing else:
   // their own coming need not wake the key. Only for plans of which this is certain.
   bool settled = false;
+  // What was begun for the key goes on after these writes, at an agent or at another controller.
+  bool unfinished = false;
   std::vector<std::string> reasons;  // what is done and why, for people
   std::vector<registry::EventNote> events;
 

@@ -59,8 +59,9 @@ std::uint64_t digest_wish(const Json* object) {
 }
 
 struct Runtime::Lane {
-  Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor)
-      : index(index_), controller(std::move(controller_)), queue(executor) {
+  Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor,
+       KeyedQueue::Limits limits)
+      : index(index_), controller(std::move(controller_)), queue(executor, limits) {
     for (const Wake& wake : controller->wakes()) family.insert(wake.kind);
   }
   std::size_t index;
@@ -83,7 +84,8 @@ Runtime::Runtime(registry::LocalRegistry& registry, std::vector<std::unique_ptr<
   for (auto& controller : controllers) {
     const std::size_t index = lanes_.size();
     for (const Wake& wake : controller->wakes()) wakes_[wake.kind].emplace_back(index, wake);
-    lanes_.push_back(std::make_unique<Lane>(index, std::move(controller), registry.executor()));
+    lanes_.push_back(
+        std::make_unique<Lane>(index, std::move(controller), registry.executor(), options_.limits));
   }
 }
 
@@ -157,10 +159,13 @@ void Runtime::notice(const store::Change& change) {
         if (side == nullptr) continue;
         Key key = wake.key(*side);
         if (key.name.empty() || writers[lane] == key) continue;
-        if (wake.delay == Duration(0)) {
-          lanes_[lane]->queue.add(key);
+        KeyedQueue& queue = lanes_[lane]->queue;
+        if (wake.delay != Duration(0)) {
+          queue.add_later(key, wake.delay);
+        } else if (wake.begins) {
+          queue.add_new(key);
         } else {
-          lanes_[lane]->queue.add_later(key, wake.delay);
+          queue.add(key);
         }
       }
     }
@@ -295,7 +300,7 @@ Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term, C
   Turn turn(turns_);
   CO_TRY_VOID(co_await plan_in_turn(lane, key, &turn, std::move(token)));
   if (!turn.plan.writes.empty()) CO_TRY_VOID(co_await write(lane, key, &turn, std::move(term)));
-  lane.queue.done(key, turn.plan.again_after);
+  lane.queue.done(key, turn.plan.again_after, turn.plan.unfinished);
   co_return Result<void>();
 }
 

@@ -39,6 +39,9 @@ struct ControllerStats {
 
 struct RuntimeOptions {
   std::size_t workers = 32;  // keys at once, per controller
+  // Volumes that are being attached or detached at once. Enough to keep every agent busy, few enough that
+  // their objects stay at hand.
+  KeyedQueue::Limits limits{.begun_at_once = 128};
   std::string field_manager = "moord-controllers";
   // For tests and the simulator: after each plan that says it is settled, ask its controller again and stop
   // the process if it was not.

@@ -300,6 +300,80 @@ TEST(Queue, FailuresPauseLongerAndLongerAndSuccessEndsThat) {
   EXPECT_EQ(queue.waiting(), 1u);
 }
 
+// A queue that lets two things be begun at once, and what a test does with it.
+class Beginning : public testing::Test {
+ protected:
+  Beginning() { executor_.set_auto_advance(false); }
+  void ask(const std::vector<std::string>& names) {
+    for (const std::string& name : names) queue_.add_new({"", name});
+  }
+  // Takes all that is let in.
+  std::vector<std::string> take() {
+    std::vector<std::string> names;
+    while (true) {
+      CancelSource source;
+      auto next = queue_.next(source.token());
+      std::optional<Result<Key>> key;
+      detail::run_into(std::move(next), &key);
+      executor_.run_ready();
+      if (!key) {
+        source.cancel(make_error(Errc::cancelled, "nothing there"));
+        executor_.run_ready();
+        return names;
+      }
+      names.push_back((*key)->name);
+    }
+  }
+  void end(const std::string& name, bool unfinished) { queue_.done({"", name}, std::nullopt, unfinished); }
+
+  ManualExecutor executor_;
+  KeyedQueue queue_{executor_, {.begun_at_once = 2, .begun_counts_for = 1s}};
+};
+
+TEST_F(Beginning, WhatIsBegunIsFinishedBeforeMoreIsBegun) {
+  ask({"a", "b", "c", "d", "c"});
+  EXPECT_EQ(queue_.waiting(), 4u);
+  EXPECT_THAT(take(), ElementsAre("a", "b"));
+  end("a", true);
+  end("b", true);
+  EXPECT_THAT(take(), IsEmpty());
+  queue_.add({"", "a"});  // its agent reports
+  queue_.add_new({"", "b"});
+  EXPECT_THAT(take(), ElementsAre("a", "b"));
+  end("b", true);
+  end("a", false);
+  EXPECT_THAT(take(), ElementsAre("c"));
+  end("c", false);
+  EXPECT_THAT(take(), ElementsAre("d"));
+  end("d", false);
+  EXPECT_EQ(queue_.waiting(), 0u);
+}
+
+TEST_F(Beginning, WhatIsStuckHoldsNobodyUpForLong) {
+  ask({"a", "b", "c", "d", "e"});
+  take();
+  end("a", true);
+  end("b", true);
+  executor_.advance(500ms);
+  EXPECT_THAT(take(), IsEmpty());
+  executor_.advance(500ms);
+  EXPECT_THAT(take(), ElementsAre("c", "d"));
+  queue_.failed({"", "c"}, 10ms);
+  end("d", true);
+  EXPECT_THAT(take(), IsEmpty());
+  executor_.advance(1s);
+  EXPECT_THAT(take(), ElementsAre("c", "e"));
+}
+
+TEST_F(Beginning, WhoeverIsWokenBySomethingElseIsNotHeldBack) {
+  ask({"a", "b", "c"});
+  queue_.add({"", "c"});
+  EXPECT_THAT(take(), ElementsAre("a", "b", "c"));
+  end("a", false);
+  EXPECT_THAT(take(), IsEmpty());
+  EXPECT_EQ(queue_.waiting(), 0u);
+}
+
 TEST(Decoding, AnObjectIsDecodedOncePerVersionAndForgottenWithIt) {
   Decoder decoder;
   auto json = std::make_shared<const Json>(*parse_json(R"({"metadata":{"name":"a"},"spec":{}})"));
