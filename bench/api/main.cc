@@ -48,6 +48,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", bench.seconds, "per measurement")->capture_default_str();
   app.add_option("--rounds", bench.rounds, "interleaved repetitions; medians are reported")
       ->capture_default_str();
+  app.add_option("--connections", bench.connections, "how many at once, for operations")
+      ->capture_default_str();
   app.add_option("--only", only, "operations, lists, watch, memory")
       ->check(CLI::IsMember({"operations", "lists", "watch", "memory"}));
   app.add_flag("--quick", quick, "one short round, lists up to 10,000");

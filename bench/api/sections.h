@@ -20,8 +20,9 @@ struct ApiBench {
   std::string moord;     // the program
   std::string scratch;   // directory on the disk to measure; every section cleans up after itself
   double seconds = 1.5;  // per measurement
-  int rounds = 3;
+  int rounds = 7;
   bool with_etcd = true;
+  std::vector<std::size_t> connections{1, 16, 64};  // of the operations
   std::size_t largest_list = 100'000;
   std::vector<Goal> goals;
 };

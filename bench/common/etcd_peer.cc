@@ -46,31 +46,41 @@ std::vector<std::string> etcd_command(const std::string& directory, int client_p
           "default=" + peer};
 }
 
+// Connected, on a connection of its own: channels to one address share theirs otherwise.
+std::shared_ptr<grpc::Channel> connect(const std::string& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  auto channel = grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
+  MOOR_ASSERT(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(15)),
+              "etcd did not come up: is etcd-server installed (tools/packages test)?");
+  return channel;
+}
+
 }  // namespace
 
 EtcdServer::EtcdServer(const std::string& directory) {
   const int port = free_port();
   endpoint_ = fmt::format("127.0.0.1:{}", port);
   process_ = Process(etcd_command(directory, port, free_port()));
-  auto channel = grpc::CreateChannel(endpoint_, grpc::InsecureChannelCredentials());
-  MOOR_ASSERT(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(15)),
-              "etcd did not come up: is etcd-server installed (tools/packages test)?");
   // It listens before it has a leader; the first put waits for one.
   const auto first = run_etcd_puts(endpoint_, 1, 0.01, 16);
   MOOR_ASSERT(!first.empty());
 }
 
 std::vector<Duration> run_etcd_puts(const std::string& endpoint, std::size_t writers, double seconds,
-                                    std::size_t value_bytes) {
-  // One channel, as a server of ours would have; each writer is a thread with a synchronous stub.
-  auto channel = grpc::CreateChannel(endpoint, grpc::InsecureChannelCredentials());
+                                    std::size_t value_bytes, EtcdLinks links) {
+  // Each writer is a thread with a synchronous stub.
+  const auto shared = connect(endpoint);
+  std::vector<std::shared_ptr<grpc::Channel>> channels(writers, shared);
+  if (links == EtcdLinks::own)
+    for (auto& channel : channels) channel = connect(endpoint);
   const RealClock clock;
   const TimePoint end = clock.now() + std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
   std::vector<std::vector<Duration>> latencies(writers);
   std::vector<std::thread> threads;
   for (std::size_t writer = 0; writer < writers; ++writer) {
     threads.emplace_back([&, writer] {
-      const auto stub = etcdserverpb::KV::NewStub(channel);
+      const auto stub = etcdserverpb::KV::NewStub(channels[writer]);
       for (std::size_t i = 0; clock.now() < end; ++i) {
         etcdserverpb::PutRequest request;
         request.set_key(fmt::format("bench/w{}/{:08}", writer, i));

@@ -22,8 +22,12 @@ class EtcdServer {
   Process process_;
 };
 
+// How the writers reach etcd: all over one connection, as a server of ours would, or each over its own, as
+// the clients of a server do.
+enum class EtcdLinks { shared, own };
+
 // `writers` clients put one after the other for so long; answers every latency.
 std::vector<Duration> run_etcd_puts(const std::string& endpoint, std::size_t writers, double seconds,
-                                    std::size_t value_bytes);
+                                    std::size_t value_bytes, EtcdLinks links = EtcdLinks::shared);
 
 }  // namespace moor::bench
