@@ -76,6 +76,13 @@ class FieldOptions {
     field_.schema.list_keys = std::move(keys);
     return *this;
   }
+  // Lists of objects: apply owns each item as a whole.
+  FieldOptions& atomic_items() {
+    Schema items = *field_.schema.items;
+    items.atomic = true;
+    field_.schema.items = std::make_shared<const Schema>(std::move(items));
+    return *this;
+  }
   FieldOptions& list_set() {
     field_.schema.list_type = ListType::set;
     field_.schema.patch_merge = true;

@@ -54,10 +54,20 @@ std::string_view type_text(SchemaType type) {
   }
 }
 
+// A sibling of $ref would be ignored by readers: the reference goes into an allOf of one.
+Json beside_siblings(Json reference) {
+  return Json::object({{"allOf", Json::array({std::move(reference)})}});
+}
+
 Json value_json(const Schema& schema, Nesting nesting) {
   if (schema.type == SchemaType::object) {
-    if (nesting == Nesting::reference) return Json::object({{"$ref", reference_to(*schema.object)}});
-    return struct_json(*schema.object, nesting);
+    const bool refers = nesting == Nesting::reference;
+    Json json = refers ? Json::object({{"$ref", reference_to(*schema.object)}})
+                       : struct_json(*schema.object, nesting);
+    if (!schema.atomic) return json;
+    if (refers) json = beside_siblings(std::move(json));
+    json.set("x-kubernetes-map-type", "atomic");
+    return json;
   }
   Json json = Json::object();
   if (schema.type != SchemaType::any || nesting == Nesting::reference)
@@ -84,12 +94,9 @@ Json value_json(const Schema& schema, Nesting nesting) {
 
 Json field_json(const FieldSchema& field, Nesting nesting) {
   Json json = value_json(field.schema, nesting);
-  // A sibling of $ref would be ignored by readers: the reference goes into an allOf of one.
-  if (json.contains("$ref")) json = Json::object({{"allOf", Json::array({std::move(json)})}});
+  if (json.contains("$ref")) json = beside_siblings(std::move(json));
   if (field.schema.type == SchemaType::object && field.schema.nullable && nesting == Nesting::inlined)
     json.set("nullable", true);
-  if (field.schema.type == SchemaType::object && field.schema.atomic)
-    json.set("x-kubernetes-map-type", "atomic");
   json.set("description", field.description);
   if (field.default_value) json.set("default", *field.default_value);
   return json;

@@ -18,7 +18,9 @@ MOOR_DESCRIBE(BackupTargetSpec, "Where the target is and how it is reached.") {
 MOOR_DESCRIBE(BackupTargetStatus, "What is known of the target.") {
   f.add("ownerID", &BackupTargetStatus::owner_id, "Node or server that looks after the object.");
   f.add("available", &BackupTargetStatus::available, "Whether the target answers.");
-  f.add("conditions", &BackupTargetStatus::conditions, "Why the target is unavailable.").list_map({"type"});
+  f.add("conditions", &BackupTargetStatus::conditions, "Why the target is unavailable.")
+      .list_map({"type"})
+      .atomic_items();
   f.add("lastSyncedAt", &BackupTargetStatus::last_synced_at, "When the target was last read.");
 }
 

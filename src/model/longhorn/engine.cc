@@ -69,7 +69,8 @@ MOOR_DESCRIBE(EngineSpec, "What is wanted of the engine.") {
   add_instance_spec(f);
   f.add("frontend", &EngineSpec::frontend, "How the volume appears on the node.");
   f.add("replicaAddressMap", &EngineSpec::replica_address_map,
-        "Replicas and where they are reached, by name.");
+        "Replicas and where they are reached, by name.")
+      .omit_empty(false);
   f.add("upgradedReplicaAddressMap", &EngineSpec::upgraded_replica_address_map,
         "Replicas of a newer version, by name.");
   f.add("backupVolume", &EngineSpec::backup_volume, "Volume in the backup store that is restored.");
@@ -86,20 +87,16 @@ MOOR_DESCRIBE(EngineSpec, "What is wanted of the engine.") {
   f.add("snapshotMaxSize", &EngineSpec::snapshot_max_size,
         "Most bytes of all snapshots together, written as a string.")
       .as_string();
-  f.add("peerListen", &EngineSpec::peer_listen, "Whether a standby may come to this engine.").omit_empty();
-  f.add("standbySource", &EngineSpec::standby_source, "Where a standby finds the engine that it follows.")
-      .omit_empty();
-  f.add("readyEpoch", &EngineSpec::ready_epoch, "Epoch of the standby that may be made active.").omit_empty();
+  f.add("peerListen", &EngineSpec::peer_listen, "Whether a standby may come to this engine.");
+  f.add("standbySource", &EngineSpec::standby_source, "Where a standby finds the engine that it follows.");
+  f.add("readyEpoch", &EngineSpec::ready_epoch, "Epoch of the standby that may be made active.");
   f.add("activateRequested", &EngineSpec::activate_requested,
-        "Whether somebody asks the standby to take over.")
-      .omit_empty();
+        "Whether somebody asks the standby to take over.");
   f.add("holdEpoch", &EngineSpec::hold_epoch,
-        "Standby epoch whose activation must not cost this engine its clients.")
-      .omit_empty();
-  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.").omit_empty();
+        "Standby epoch whose activation must not cost this engine its clients.");
+  f.add("epoch", &EngineSpec::epoch, "Latest epoch that was granted to this engine.");
   f.add("lastServed", &EngineSpec::last_served,
-        "A write above this epoch makes the clients of this engine open again.")
-      .omit_empty();
+        "A write above this epoch makes the clients of this engine open again.");
 }
 
 MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
@@ -107,12 +104,18 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
   f.add("currentSize", &EngineStatus::current_size, "Capacity that the engine serves, written as a string.")
       .as_string();
   f.add("currentReplicaAddressMap", &EngineStatus::current_replica_address_map,
-        "Replicas in use and where they are.");
+        "Replicas in use and where they are.")
+      .atomic()
+      .omit_empty(false);
   f.add("replicaModeMap", &EngineStatus::replica_mode_map,
-        "Mode of each replica: RW in step, WO being rebuilt, ERR failed.");
+        "Mode of each replica: RW in step, WO being rebuilt, ERR failed.")
+      .atomic()
+      .omit_empty(false);
   f.add("replicaTransitionTimeMap", &EngineStatus::replica_transition_time_map,
-        "When each replica's mode last changed.");
-  f.add("endpoint", &EngineStatus::endpoint, "Device or address where the volume is used.");
+        "When each replica's mode last changed.")
+      .atomic()
+      .omit_empty(false);
+  f.add("endpoint", &EngineStatus::endpoint, "Device or address where the volume is used.").omit_empty(false);
   f.add("lastRestoredBackup", &EngineStatus::last_restored_backup, "Backup that was restored last.");
   f.add("backupStatus", &EngineStatus::backup_status, "Backups under way, by name.");
   f.add("restoreStatus", &EngineStatus::restore_status, "Restore on each replica.");
@@ -120,7 +123,9 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
   f.add("rebuildStatus", &EngineStatus::rebuild_status, "Rebuild of each replica.");
   f.add("cloneStatus", &EngineStatus::clone_status, "Copying of a clone on each replica.");
   f.add("snapshots", &EngineStatus::snapshots,
-        "The chain of snapshots, by name, with volume-head at its end.");
+        "The chain of snapshots, by name, with volume-head at its end.")
+      .atomic()
+      .omit_empty(false);
   f.add("snapshotsError", &EngineStatus::snapshots_error, "Why the chain could not be read.");
   f.add("isExpanding", &EngineStatus::is_expanding, "Whether the volume is growing.");
   f.add("lastExpansionError", &EngineStatus::last_expansion_error, "Why the last expansion failed.");
@@ -131,13 +136,16 @@ MOOR_DESCRIBE(EngineStatus, "What is known of the engine.") {
   f.add("snapshotMaxSize", &EngineStatus::snapshot_max_size,
         "Most bytes of snapshots the engine allows, as a string.")
       .as_string();
-  f.add("epoch", &EngineStatus::epoch, "Epoch of the running process; each start takes a new one.");
+  f.add("epoch", &EngineStatus::epoch, "Epoch of the running process; each start takes a new one.")
+      .omit_empty(false);
   f.add("standby", &EngineStatus::standby, "Whether the process waits to take over and does not write.");
-  f.add("holding", &EngineStatus::holding, "Standby epoch for which clients are kept when it becomes active.")
-      .omit_empty();
+  f.add("holding", &EngineStatus::holding,
+        "Standby epoch for which clients are kept when it becomes active.");
   f.add("exportID", &EngineStatus::export_id,
-        "Identity of the export; clients of another one must open again.");
-  f.add("nbdURI", &EngineStatus::nbd_uri, "NBD export of the process, for programs of its node.");
+        "Identity of the export; clients of another one must open again.")
+      .omit_empty(false);
+  f.add("nbdURI", &EngineStatus::nbd_uri, "NBD export of the process, for programs of its node.")
+      .omit_empty(false);
   f.add("snapshotsReportedAt", &EngineStatus::snapshots_reported_at,
         "When this process last reported its chain; absent since it started: it has not.");
 }

@@ -20,7 +20,8 @@ MOOR_DESCRIBE(DiskSpec, "A disk of the node, as it is wanted.") {
 
 MOOR_DESCRIBE(DiskStatus, "A disk of the node, as it is.") {
   f.add("conditions", &DiskStatus::conditions, "Ready and Schedulable, with their reasons.")
-      .list_map({"type"});
+      .list_map({"type"})
+      .atomic_items();
   f.add("storageAvailable", &DiskStatus::storage_available, "Bytes free.");
   f.add("storageScheduled", &DiskStatus::storage_scheduled, "Bytes promised to replicas.");
   f.add("storageMaximum", &DiskStatus::storage_maximum, "Bytes in all.");
@@ -53,7 +54,8 @@ MOOR_DESCRIBE(SnapshotCheckStatus, "When snapshots were last checked.") {
 
 MOOR_DESCRIBE(NodeStatus, "What is known of the node.") {
   f.add("conditions", &NodeStatus::conditions, "Ready and Schedulable, with their reasons.")
-      .list_map({"type"});
+      .list_map({"type"})
+      .atomic_items();
   f.add("diskStatus", &NodeStatus::disk_status, "The disks as they are, by name.");
   f.add("region", &NodeStatus::region, "Region the node is in.");
   f.add("zone", &NodeStatus::zone, "Zone the node is in.");

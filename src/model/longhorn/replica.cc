@@ -34,9 +34,12 @@ MOOR_DESCRIBE(ReplicaSpec, "What is wanted of the replica.") {
 MOOR_DESCRIBE(ReplicaStatus, "What is known of the replica.") {
   add_instance_status(f);
   f.add("epoch", &ReplicaStatus::epoch,
-        "Highest epoch that the replica has stored: it obeys no older engine.");
-  f.add("generation", &ReplicaStatus::generation, "Generation of the Grant that the replica has stored.");
-  f.add("usedBytes", &ReplicaStatus::used_bytes, "Bytes that the replica uses on its disk.");
+        "Highest epoch that the replica has stored: it obeys no older engine.")
+      .omit_empty(false);
+  f.add("generation", &ReplicaStatus::generation, "Generation of the Grant that the replica has stored.")
+      .omit_empty(false);
+  f.add("usedBytes", &ReplicaStatus::used_bytes, "Bytes that the replica uses on its disk.")
+      .omit_empty(false);
 }
 
 MOOR_DESCRIBE(Replica, "One copy of a volume's data.") {

@@ -188,7 +188,9 @@ MOOR_DESCRIBE(VolumeStatus, "What is known of the volume.") {
         "Node the volume is attached to; set only once fully attached, cleared only once fully detached.");
   f.add("currentImage", &VolumeStatus::current_image, "Version of the engine that runs.");
   f.add("kubernetesStatus", &VolumeStatus::kubernetes_status, "Kubernetes objects that use the volume.");
-  f.add("conditions", &VolumeStatus::conditions, "What is observed of the volume.").list_map({"type"});
+  f.add("conditions", &VolumeStatus::conditions, "What is observed of the volume.")
+      .list_map({"type"})
+      .atomic_items();
   f.add("lastBackup", &VolumeStatus::last_backup, "Name of the latest backup.");
   f.add("lastBackupAt", &VolumeStatus::last_backup_at, "Time of the latest backup.");
   f.add("currentMigrationNodeID", &VolumeStatus::current_migration_node_id,

@@ -46,7 +46,8 @@ MOOR_DESCRIBE(AttachmentTicketStatus, "How one ticket fares.") {
       .required();
   f.add("conditions", &AttachmentTicketStatus::conditions,
         "The condition Satisfied, with the reason when it is False.")
-      .list_map({"type"});
+      .list_map({"type"})
+      .atomic_items();
   f.add("generation", &AttachmentTicketStatus::generation,
         "Generation of the ticket that this status speaks of.");
   f.add("blockers", &AttachmentTicketStatus::blockers,

@@ -62,7 +62,8 @@ MOOR_DESCRIBE(
   f.add("annotations", &ObjectMeta::annotations,
         "Keys and values for tools and people; not for selecting. At most 256 KiB in all.");
   f.add("ownerReferences", &ObjectMeta::owner_references, "Objects that this one belongs to.")
-      .list_map({"uid"});
+      .list_map({"uid"})
+      .atomic_items();
   f.add("finalizers", &ObjectMeta::finalizers,
         "Names of those who must finish their work before the object may go.")
       .list_set();
