@@ -182,6 +182,14 @@ void say_what_changed(const Book& book, Decision& decision) {
   }
 }
 
+Book changed(Book book, const VolumeChanges& changes) {
+  auto& spec = book.volume.spec;
+  if (changes.node_id) spec.node_id = *changes.node_id;
+  if (changes.migration_node_id) spec.migration_node_id = *changes.migration_node_id;
+  if (changes.disable_frontend) spec.disable_frontend = *changes.disable_frontend;
+  return book;
+}
+
 // Time alone changes the answer when a ticket lapses, and when a lapsed one has been shown long enough.
 std::optional<Time> next_look(const Book& book, const Roster& roster) {
   std::optional<Time> next;
@@ -232,16 +240,31 @@ Decision decide(const Book& book) {
     review(book, roster, decision);
 
   // Statuses speak of the volume as this decision leaves it.
-  Book after = book;
-  if (decision.volume.node_id) after.volume.spec.node_id = *decision.volume.node_id;
-  if (decision.volume.migration_node_id)
-    after.volume.spec.migration_node_id = *decision.volume.migration_node_id;
-  if (decision.volume.disable_frontend)
-    after.volume.spec.disable_frontend = *decision.volume.disable_frontend;
-  decision.statuses = ticket_statuses(after, roster);
+  decision.statuses = decision.volume.any() ? ticket_statuses(changed(book, decision.volume), roster)
+                                            : ticket_statuses(book, roster);
   say_what_changed(book, decision);
   decision.again_at = next_look(book, roster);
   return decision;
+}
+
+bool is_at_rest(const Volume& volume, const VolumeAttachment& attachment) {
+  return attachment.spec.attachment_tickets.empty() && attachment.status.attachment_ticket_statuses.empty() &&
+         volume.spec.node_id.empty() && volume.spec.migration_node_id.empty();
+}
+
+bool is_plain(const Volume& volume, const VolumeAttachment& attachment) {
+  const auto& tickets = attachment.spec.attachment_tickets;
+  const auto& status = volume.status;
+  const std::string& node = volume.spec.node_id;
+  const bool given = tickets.size() == 1 && !node.empty() && tickets.begin()->second.node_id == node;
+  const bool nowhere_else = status.current_node_id.empty() || status.current_node_id == node;
+  const bool moves = !volume.spec.migration_node_id.empty() || !status.current_migration_node_id.empty() ||
+                     status.move.has_value();
+  const model::Condition* placed =
+      model::find_condition(status.conditions, model::longhorn::kVolumeScheduled);
+  const bool has_places = placed == nullptr || placed->status != model::ConditionStatus::no;
+  return given && nowhere_else && !moves && has_places &&
+         (status.state == VolumeState::attaching || status.state == VolumeState::attached);
 }
 
 std::optional<Time> untold_until(const Decision& decision, const VolumeAttachment& attachment, Time now) {

@@ -26,6 +26,13 @@ namespace moor::attach {
 
 Decision decide(const Book& book);
 
+// Nobody asks, nobody is told anything, and the volume is given to no node: whatever it does now, a decision
+// would say nothing.
+bool is_at_rest(const Volume& volume, const VolumeAttachment& attachment);
+// One ticket; the volume has its places, is given to the ticket's node, on its way there or there. Then a
+// decision that leaves the volume as it is needs to know neither the Grant nor whether a device is in use.
+bool is_plain(const Volume& volume, const VolumeAttachment& attachment);
+
 // Writes the decision into the objects: spec of the volume, tickets and statuses of the attachment. Answers
 // which of them changed.
 struct Applied {

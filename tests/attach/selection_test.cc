@@ -204,5 +204,52 @@ TEST(RandomBooks, GiveTheSameDecisionTwiceAndNothingNewAfterwards) {
   EXPECT_TRUE(fine);
 }
 
+// What the attachment controller spares itself the reading of.
+TEST(RandomBooks, ThatArePlainOrAtRestAreDecidedWithoutTheGrant) {
+  int plain = 0;
+  int at_rest = 0;
+  const bool fine = rc::check("without the grant", [&] {
+    SeededRandom random(any_seed());
+    for (int i = 0; i < 20; ++i) {
+      World world(random_book(random, {.owners = true}));
+      for (int step = 0; step < 12; ++step) {
+        Book book = world.book;
+        book.engine.device_in_use_by = "fio (pid 42)";
+        Book bare = book;
+        bare.grant.reset();
+        bare.engine.device_in_use_by.clear();
+        const Decision whole = decide(book);
+        if (is_at_rest(book.volume, book.attachment)) {
+          ++at_rest;
+          RC_ASSERT(!whole.volume.any() && whole.statuses.empty() && whole.notices.empty());
+          RC_ASSERT(whole.retire.empty() && !whole.again_at);
+        }
+        const Decision decision = decide(bare);
+        if (is_plain(book.volume, book.attachment)) RC_ASSERT(decision.volume == whole.volume);
+        if (is_plain(book.volume, book.attachment) && !whole.volume.any()) {
+          ++plain;
+          RC_ASSERT(decision.statuses == whole.statuses);
+          RC_ASSERT(decision.notices == whole.notices);
+          RC_ASSERT(decision.retire == whole.retire);
+        }
+        auto& tickets = world.book.attachment.spec.attachment_tickets;
+        const auto before = world.book.attachment.spec;
+        if (step % 3 == 2 && !tickets.empty()) tickets.erase(tickets.begin());
+        if (step % 5 == 4)
+          if (const TicketWish wish = random_wish(random, {.owners = true}); !tickets.contains(wish.id))
+            add_ticket(world.book, wish);
+        number_tickets(before, world.book.attachment.spec, world.book.now, world.book.attachment.status);
+        world.touch();
+        world.write_attachment(world.read());
+        world.write_volume(world.read());
+        world.agent_turn();
+      }
+    }
+  });
+  EXPECT_TRUE(fine);
+  EXPECT_GT(plain, 50);
+  EXPECT_GT(at_rest, 50);
+}
+
 }  // namespace
 }  // namespace moor::attach

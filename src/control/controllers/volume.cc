@@ -2,6 +2,7 @@
 // they shall do next. The table of the attach room says which step; the files beside this one do it.
 #include <algorithm>
 
+#include "attach/moves.h"
 #include "attach/table.h"
 #include "base/plant.h"
 #include "control/controllers/controllers.h"
@@ -98,19 +99,26 @@ void settle(Family& family, Plan& plan) {
   if (family.plan.again_after) plan.again(*family.plan.again_after);
 }
 
+// What tickets ask for comes by way of the volume's spec. Only moves, and restarts that a new ticket
+// forgives, look at the tickets themselves.
+bool minds_tickets(const Family& family) {
+  const lh::VolumeStatus& status = family.volume->status;
+  return status.restarts.count > 0 || status.move || !status.current_migration_node_id.empty() ||
+         attach::is_move_asked(*family.volume) || family.other;
+}
+
 class VolumeController final : public Controller {
  public:
   std::string_view name() const override { return "volume"; }
 
   std::vector<Wake> wakes() const override {
-    return {
-        {.kind = &kind_of<lh::Volume>(), .key = key_by_name, .begins = true},
-        {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name, .digest = digest_wish, .begins = true},
-        {&kind_of<mr::Grant>(), key_by_name},
-        {&kind_of<lh::Engine>(), key_by_volume_label},
-        {&kind_of<lh::Replica>(), key_by_volume_label},
-        {&kind_of<lh::Snapshot>(), key_by_volume_label},
-        {&kind_of<lh::ShareManager>(), key_by_name}};
+    return {{.kind = &kind_of<lh::Volume>(), .key = key_by_name, .begins = true},
+            {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name, .digest = digest_life},
+            {&kind_of<mr::Grant>(), key_by_name},
+            {&kind_of<lh::Engine>(), key_by_volume_label},
+            {&kind_of<lh::Replica>(), key_by_volume_label},
+            {&kind_of<lh::Snapshot>(), key_by_volume_label},
+            {&kind_of<lh::ShareManager>(), key_by_name}};
   }
 
   Plan reconcile(const View& view, const Key& key) const override {
@@ -125,6 +133,7 @@ class VolumeController final : public Controller {
     const bool moves = look_at(family);
     Plan plan = family.finish();
     if (!moves) settle(family, plan);
+    if (minds_tickets(family)) view.mind<lh::VolumeAttachment>(key.space, key.name, digest_wish);
     const lh::VolumeState state = family.volume->status.state;
     plan.unfinished = state == lh::VolumeState::attaching || state == lh::VolumeState::detaching;
     return plan;

@@ -65,26 +65,26 @@ std::int64_t others_on(const View& view, const Key& key, const std::string& node
   return static_cast<std::int64_t>(volumes.size());
 }
 
+void look_up_node(const View& view, const Key& key, const std::string& name, Book& book) {
+  if (name.empty() || book.nodes.contains(name)) return;
+  const NodeLife life = node_life(view, name);
+  if (!life.exists) return;
+  const auto machine = view.find<model::core::Node>("", name, digest_cordon);
+  attach::NodeFacts facts;
+  facts.agent_reachable = life.ready || life.reason != "HeartbeatMissed";
+  facts.ready = life.ready || !facts.agent_reachable;
+  facts.cordoned = machine && machine->spec.unschedulable;
+  facts.since = life.since;
+  facts.reason = life.message;
+  if (book.settings.node_attach_limit() > 0) facts.attachments = others_on(view, key, name);
+  book.nodes.emplace(name, std::move(facts));
+}
+
 void look_up_nodes(const View& view, const Key& key, Book& book) {
   std::set<std::string> names{book.volume.spec.node_id, book.volume.spec.migration_node_id,
                               book.volume.status.current_node_id};
   for (const auto& [id, ticket] : book.attachment.spec.attachment_tickets) names.insert(ticket.node_id);
-  if (book.grant && book.grant->spec.active) names.insert(book.grant->spec.active->node);
-  names.erase("");
-  const bool limited = book.settings.node_attach_limit() > 0;
-  for (const std::string& name : names) {
-    const NodeLife life = node_life(view, name);
-    if (!life.exists) continue;
-    const auto machine = view.find<model::core::Node>("", name, digest_cordon);
-    attach::NodeFacts facts;
-    facts.agent_reachable = life.ready || life.reason != "HeartbeatMissed";
-    facts.ready = life.ready || !facts.agent_reachable;
-    facts.cordoned = machine && machine->spec.unschedulable;
-    facts.since = life.since;
-    facts.reason = life.message;
-    if (limited) facts.attachments = others_on(view, key, name);
-    book.nodes.emplace(name, std::move(facts));
-  }
+  for (const std::string& name : names) look_up_node(view, key, name, book);
 }
 
 void look_up_owners(const View& view, Book& book) {
@@ -101,7 +101,7 @@ void look_up_owners(const View& view, Book& book) {
   }
 }
 
-attach::EngineFacts engine_facts(const View& view, const Key& key, const Book& book) {
+attach::EngineFacts engine_facts(const Book& book) {
   attach::EngineFacts facts;
   const lh::RestartStatus& restarts = book.volume.status.restarts;
   const bool serves = book.volume.status.robustness == lh::Robustness::healthy ||
@@ -111,6 +111,13 @@ attach::EngineFacts engine_facts(const View& view, const Key& key, const Book& b
   facts.exhausted = facts.failing && restarts.count >= book.settings.engine_restart_limit();
   facts.error = restarts.cause;
   facts.since = restarts.last_at;
+  return facts;
+}
+
+// Who holds the Grant, and whether its device is in anybody's hands.
+void look_up_holder(const View& view, const Key& key, Book& book) {
+  if (const auto grant = view.find<mr::Grant>(key.space, key.name, digest_holder)) book.grant = *grant;
+  if (book.grant && book.grant->spec.active) look_up_node(view, key, book.grant->spec.active->node, book);
   const bool swapped = book.grant && book.grant->spec.active &&
                        book.grant->spec.active->engine == second_engine_name(key.name);
   const auto engine = view.find<lh::Engine>(
@@ -118,10 +125,9 @@ attach::EngineFacts engine_facts(const View& view, const Key& key, const Book& b
   const model::Condition* in_use =
       engine ? model::find_condition(engine->status.conditions, "DeviceInUse") : nullptr;
   if (in_use != nullptr && in_use->status == model::ConditionStatus::yes) {
-    facts.device_in_use_by = in_use->message;
-    facts.device_in_use_since = model::parse_rfc3339(in_use->last_transition_time);
+    book.engine.device_in_use_by = in_use->message;
+    book.engine.device_in_use_since = model::parse_rfc3339(in_use->last_transition_time);
   }
-  return facts;
 }
 
 std::uint64_t digest_chain(const Json* engine) {
@@ -278,9 +284,14 @@ class VolumeAttachmentController final : public Controller {
     const auto attachment = view.find<lh::VolumeAttachment>(key.space, key.name);
     if (!attachment) return without_tickets(volume, plan);
     if (attachment->metadata.is_being_deleted()) return let_go(attachment, plan);
-    if (!volume) return plan;
-    const Book book = make_book(view, key, volume, attachment);
-    const attach::Decision decision = attach::decide(book);
+    if (!volume || attach::is_at_rest(*volume, *attachment)) return plan;
+    const bool plain = attach::is_plain(*volume, *attachment);
+    Book book = make_book({view, key}, volume, attachment, !plain);
+    attach::Decision decision = attach::decide(book);
+    if (plain && decision.volume.any()) {
+      book = make_book({view, key}, volume, attachment, true);
+      decision = attach::decide(book);
+    }
     write(decision, volume, attachment, book.now, plan);
     const bool limited = book.settings.node_attach_limit() > 0;
     if (limited && decision.takes_place_on && !MOOR_PLANT("control-ledger-not-written"))
@@ -316,18 +327,22 @@ class VolumeAttachmentController final : public Controller {
     return plan;
   }
 
-  static Book make_book(const View& view, const Key& key, const Object<lh::Volume>& volume,
-                        const Object<lh::VolumeAttachment>& attachment) {
+  struct Where {
+    const View& view;
+    const Key& key;
+  };
+  static Book make_book(const Where& where, const Object<lh::Volume>& volume,
+                        const Object<lh::VolumeAttachment>& attachment, bool with_holder) {
+    const auto& [view, key] = where;
     Book book;
     book.volume = *volume;
     book.attachment = *attachment;
-    const auto grant = view.find<mr::Grant>(key.space, key.name, digest_holder);
-    if (grant) book.grant = *grant;
     book.settings = view.settings();
     book.now = view.now();
     look_up_nodes(view, key, book);
     look_up_owners(view, book);
-    book.engine = engine_facts(view, key, book);
+    book.engine = engine_facts(book);
+    if (with_holder) look_up_holder(view, key, book);
     book.storage = storage_facts(view, book);
     book.move = move_facts(view, key, book);
     return book;

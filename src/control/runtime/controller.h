@@ -27,7 +27,9 @@ struct Wake {
   bool begins = false;
 };
 
-// What is asked of an object, and whether it goes: everything but its status.
+// Which object it is, and whether it goes.
+std::uint64_t digest_life(const Json* object);
+// The same and what is asked of it: everything but its status.
 std::uint64_t digest_wish(const Json* object);
 
 class Controller {

@@ -44,18 +44,25 @@ Key key_by_volume_label(const Json& object) {
           std::string(labels->get_string(model::longhorn::kVolumeLabel).value_or(""))};
 }
 
-std::uint64_t digest_wish(const Json* object) {
+std::uint64_t digest_life(const Json* object) {
   const Json* metadata = object == nullptr ? nullptr : object->find("metadata");
   if (metadata == nullptr) return 0;
   const Json* finalizers = metadata->find("finalizers");
   const std::uint64_t parts[] = {
       std::hash<std::string_view>()(metadata->get_string("uid").value_or("")),
-      static_cast<std::uint64_t>(metadata->get_int64("generation").value_or(0)),
       std::hash<std::string_view>()(metadata->get_string("deletionTimestamp").value_or("")),
       finalizers == nullptr ? 0 : finalizers->size()};
   std::uint64_t digest = 1;
   for (const std::uint64_t part : parts) digest = digest * 1099511628211u + part;
-  return digest | 1;
+  return digest == 0 ? 1 : digest;  // 0: there is none
+}
+
+std::uint64_t digest_wish(const Json* object) {
+  const Json* metadata = object == nullptr ? nullptr : object->find("metadata");
+  if (metadata == nullptr) return 0;
+  const auto generation = static_cast<std::uint64_t>(metadata->get_int64("generation").value_or(0));
+  const std::uint64_t digest = digest_life(object) * 1099511628211u + generation;
+  return digest == 0 ? 1 : digest;
 }
 
 struct Runtime::Lane {

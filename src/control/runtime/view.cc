@@ -69,6 +69,11 @@ void View::note(const model::KindInfo& kind, std::string_view space, std::string
                 Digest digest) const {
   const bool own = name == scope_.key.name && space == scope_.key.space;
   if (own && scope_.family != nullptr && scope_.family->contains(&kind)) return;
+  put(kind, space, name, digest);
+}
+
+void View::put(const model::KindInfo& kind, std::string_view space, std::string_view name,
+               Digest digest) const {
   Reads::Read read{name.empty() ? registry::prefix_of(kind, space) : registry::key_of(kind, space, name),
                    digest};
   for (const Reads::Read& one : reads_.reads)

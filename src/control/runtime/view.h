@@ -153,6 +153,11 @@ class View {
     note(kind, space, name, digest);
     return typed<T>(source_.find(kind, space, name));
   }
+  // An object of the family matters more than its wake says: a change of this part of it wakes the key too.
+  template <class T>
+  void mind(std::string_view space, std::string_view name, Digest digest) const {
+    put(kind_of<T>(), space, name, digest);
+  }
   // Any kind, for references to objects.
   JsonPtr find_any(const model::KindInfo& kind, std::string_view space, std::string_view name,
                    Digest digest = nullptr) const {
@@ -198,6 +203,7 @@ class View {
     if (object) found.push_back(std::move(object));
   }
   void note(const model::KindInfo& kind, std::string_view space, std::string_view name, Digest digest) const;
+  void put(const model::KindInfo& kind, std::string_view space, std::string_view name, Digest digest) const;
 
   const Source& source_;
   Decoder& decoder_;
