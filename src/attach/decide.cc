@@ -264,7 +264,8 @@ bool is_plain(const Volume& volume, const VolumeAttachment& attachment) {
       model::find_condition(status.conditions, model::longhorn::kVolumeScheduled);
   const bool has_places = placed == nullptr || placed->status != model::ConditionStatus::no;
   return given && nowhere_else && !moves && has_places &&
-         (status.state == VolumeState::attaching || status.state == VolumeState::attached);
+         (status.state == VolumeState::detached || status.state == VolumeState::attaching ||
+          status.state == VolumeState::attached);
 }
 
 std::optional<Time> untold_until(const Decision& decision, const VolumeAttachment& attachment, Time now) {

@@ -48,7 +48,7 @@ std::vector<Blocker> gate_blockers(const Book& book);
 
 // Tickets that came a moment ago and wait only for what the system does for them by itself: their first
 // status is told when it lasts. Absent: the statuses say something else, or it has lasted.
-constexpr std::chrono::milliseconds kUntold{1000};
+constexpr std::chrono::milliseconds kUntold{2000};
 std::optional<Time> untold_until(const Decision& decision, const VolumeAttachment& attachment, Time now);
 
 }  // namespace moor::attach

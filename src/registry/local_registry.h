@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -73,8 +74,10 @@ class LocalRegistry final : public Registry, public Reader {
 
   // All of it or nothing, in one transaction of the store: every mutation goes the way of a single write
   // (admission, validation, generation, managed fields), and all are conditioned on the versions that they
-  // and the guards name. Conflict: something has changed since; look again. No object twice. Answers the
-  // objects as written, in order; a removed one as it was.
+  // and the guards name. Conflict: something has changed since; look again. No object twice, but for updates
+  // of its spec and its status that follow each other: both name the same version, the second is decided on
+  // what the first leaves, and the store sees one write. Answers the objects as written, in order; a removed
+  // one as it was.
   Task<Answer<std::vector<Json>>> transact(std::vector<Mutation> mutations, std::vector<Guard> guards,
                                            WriteOptions options);
 
@@ -120,8 +123,13 @@ class LocalRegistry final : public Registry, public Reader {
                                        bool applied) const;
   Task<Attempt<Written>> try_create(ResourceName where, Json object, WriteOptions options, bool applied);
   Task<Answer<Written>> change(ResourceName what, Change wanted, WriteOptions options);
+  // What comes of the object: everything that is decided about a change, before it is put into words.
+  Answer<Written> carry_out(const ResourceName& what, const Json& before, Next next,
+                            const WriteOptions& options) const;
   Answer<Staged<Written>> stage_change(const ResourceName& what, const store::ObjectPtr& live, Next next,
                                        const WriteOptions& options) const;
+  static Staged<Written> in_words(const model::KindInfo& kind, const store::ObjectPtr& live, Written written,
+                                  const WriteOptions& options);
   Task<Attempt<Written>> try_change(ResourceName what, store::ObjectPtr live, Next next,
                                     WriteOptions options);
   Answer<Next> decide(const ResourceName& what, const Change& wanted, const Json& live,
@@ -139,7 +147,10 @@ class LocalRegistry final : public Registry, public Reader {
   void note_stored(const std::string& key, store::Revision revision, Written& written) const;
 
   // several at once (local_transact.cc)
-  Answer<Staged<Json>> stage(Mutation mutation, const WriteOptions& options) const;
+  // Parts of one object, one after the other; more than one only of updates.
+  Answer<Staged<Json>> stage(std::span<Mutation> parts, const WriteOptions& options) const;
+  Answer<Staged<Json>> stage_updates(std::span<Mutation> parts, const store::ObjectPtr& live,
+                                     const WriteOptions& options) const;
 
   // deleting (local_delete.cc)
   Answer<Staged<Deleted>> stage_remove(const ResourceName& what, const store::ObjectPtr& live,

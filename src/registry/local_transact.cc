@@ -39,8 +39,9 @@ Answer<store::Compare> compare_of(const Guard& guard) {
 
 }  // namespace
 
-Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(Mutation mutation,
+Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(std::span<Mutation> parts,
                                                          const WriteOptions& options) const {
+  Mutation& mutation = parts.front();
   const ResourceName& what = mutation.what;
   const model::KindInfo& kind = *what.kind;
   if (mutation.type == Mutation::Type::create) {
@@ -62,22 +63,35 @@ Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(Mutation mutation,
     TRY(Staged<Deleted> staged, stage_remove(what, live, removal));
     return Staged<Json>{std::move(staged.result.object), std::move(staged.part)};
   }
-  if (metadata_text(mutation.object, "resourceVersion").empty())
-    return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
-  if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
-  Next next;
-  if (mutation.spec_only) {
-    const JsonPtr before = object_of(*live);
-    if (metadata_text(mutation.object, "resourceVersion") != metadata_text(*before, "resourceVersion"))
-      return refuse_modified(kind, what.name);
-    next.object = *before;
-    next.object.set("spec", std::move(mutation.object["spec"]));
-  } else {
-    next.object = std::move(mutation.object);
-    TRY_VOID(check_form(what, next.object));
-    TRY(next.warnings, check_fields(kind, next.object, options));
+  return stage_updates(parts, live, options);
+}
+
+Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage_updates(std::span<Mutation> parts,
+                                                                 const store::ObjectPtr& live,
+                                                                 const WriteOptions& options) const {
+  const model::KindInfo& kind = *parts.front().what.kind;
+  const JsonPtr stored = object_of(*live);
+  Written written{*stored, false, {}, {}};
+  for (Mutation& part : parts) {
+    const ResourceName& what = part.what;
+    if (metadata_text(part.object, "resourceVersion").empty())
+      return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
+    if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
+    const Json before = std::move(written.object);
+    Next next;
+    if (part.spec_only) {
+      if (metadata_text(part.object, "resourceVersion") != metadata_text(before, "resourceVersion"))
+        return refuse_modified(kind, what.name);
+      next.object = before;
+      next.object.set("spec", std::move(part.object["spec"]));
+    } else {
+      next.object = std::move(part.object);
+      TRY_VOID(check_form(what, next.object));
+      TRY(next.warnings, check_fields(kind, next.object, options));
+    }
+    TRY(written, carry_out(what, before, std::move(next), options));
   }
-  TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
+  Staged<Written> staged = in_words(kind, live, std::move(written), options);
   Staged<Json> result{std::move(staged.result.object), std::move(staged.part)};
   // It changes nothing, but the others were decided on it.
   if (result.part.writes.empty())
@@ -85,28 +99,50 @@ Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage(Mutation mutation,
   return result;
 }
 
+namespace {
+
+// How many of the first mutations are updates of one object.
+std::size_t parts_of_one(std::span<const Mutation> mutations) {
+  const Mutation& first = mutations.front();
+  std::size_t count = 1;
+  while (first.type == Mutation::Type::update && count < mutations.size()) {
+    const Mutation& next = mutations[count];
+    if (next.type != first.type || next.what.kind != first.what.kind || next.what.space != first.what.space ||
+        next.what.name != first.what.name || next.what.subresource == mutations[count - 1].what.subresource)
+      break;
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
 Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mutations,
                                                         std::vector<Guard> guards, WriteOptions options) {
   if (!cache_.is_synced()) CO_TRY_VOID(co_await catch_up());
   store::Transaction whole;
   std::vector<Json> objects;
-  std::vector<std::size_t> written;  // which object the store's write stands for
+  struct Place {
+    std::size_t first;
+    std::size_t parts;
+  };
+  std::vector<Place> written;  // which of the objects each of the store's writes stands for
   std::set<std::string> keys;
   ResourceName first;
   if (!mutations.empty()) first = mutations.front().what;
-  for (Mutation& mutation : mutations) {
-    CO_TRY(Staged<Json> staged, stage(std::move(mutation), options));
+  for (std::span<Mutation> rest(mutations); !rest.empty();) {
+    const std::size_t parts = parts_of_one(rest);
+    CO_TRY(Staged<Json> staged, stage(rest.first(parts), options));
+    rest = rest.subspan(parts);
     for (store::Compare& compare : staged.part.compares) add_compare(whole, std::move(compare));
     for (store::Write& write : staged.part.writes) {
       if (!keys.insert(write.key).second)
         co_return refuse_bad_request(fmt::format("\"{}\" is written twice in one transaction", write.key));
-      if (MOOR_PLANT("registry-transaction-half") && mutations.size() > 1 &&
-          objects.size() + 1 == mutations.size())
-        continue;
+      if (MOOR_PLANT("registry-transaction-half") && mutations.size() > 1 && rest.empty()) continue;
       whole.writes.push_back(std::move(write));
-      written.push_back(objects.size());
+      written.push_back({objects.size(), parts});
     }
-    objects.push_back(std::move(staged.result));
+    for (std::size_t i = 0; i < parts; ++i) objects.push_back(staged.result);
   }
   for (const Guard& guard : guards) {
     CO_TRY(store::Compare compare, compare_of(guard));
@@ -114,7 +150,7 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
   }
   if (options.dry_run || whole.writes.empty()) co_return objects;
   std::vector<Json> stored;
-  for (const std::size_t index : written) stored.push_back(objects[index]);
+  for (const Place& place : written) stored.push_back(objects[place.first]);
   const auto done = co_await commit(std::move(whole), std::move(stored));
   const bool changed = done.is(Errc::conflict) || done.is(Errc::not_found) || done.is(Errc::already_exists);
   if (changed) {
@@ -123,8 +159,11 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
     co_return refusal;
   }
   if (!done) co_return refuse_commit(done.error(), *first.kind, first.name);
-  for (std::size_t i = 0; i < written.size(); ++i)
-    objects[written[i]]["metadata"].set("resourceVersion", std::to_string(done->revisions[i]));
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const std::string version = std::to_string(done->revisions[i]);
+    for (std::size_t part = 0; part < written[i].parts; ++part)
+      objects[written[i].first + part]["metadata"].set("resourceVersion", version);
+  }
   co_return objects;
 }
 

@@ -369,22 +369,33 @@ Task<Answer<Written>> LocalRegistry::change(ResourceName what, Change wanted, Wr
   co_return refuse_modified(kind, what.name);
 }
 
+Answer<Written> LocalRegistry::carry_out(const ResourceName& what, const Json& before, Next next,
+                                         const WriteOptions& options) const {
+  const model::KindInfo& kind = *what.kind;
+  Json& after = next.object;
+  TRY_VOID(continue_life(what, before, after));
+  kind.set_defaults(after, &before);
+  AdmissionRequest request = admission(Operation::update, what, what.name, options.identity, options.dry_run);
+  request.before = &before;
+  TRY_VOID(admit(request, after));
+  count_generation(kind, before, after);
+  if (!next.applied) track_write(kind, &before, after, writer_of(what, options, now()));
+  return Written{std::move(after), false, std::move(next.warnings), {}};
+}
+
 Answer<LocalRegistry::Staged<Written>> LocalRegistry::stage_change(const ResourceName& what,
                                                                    const store::ObjectPtr& live, Next next,
                                                                    const WriteOptions& options) const {
-  const model::KindInfo& kind = *what.kind;
-  const JsonPtr before = object_of(*live);
-  Json& after = next.object;
-  TRY_VOID(continue_life(what, *before, after));
-  kind.set_defaults(after, before.get());
-  AdmissionRequest request = admission(Operation::update, what, what.name, options.identity, options.dry_run);
-  request.before = before.get();
-  TRY_VOID(admit(request, after));
-  count_generation(kind, *before, after);
-  if (!next.applied) track_write(kind, before.get(), after, writer_of(what, options, now()));
-  Staged<Written> staged{{std::move(after), false, std::move(next.warnings), {}}};
+  TRY(Written written, carry_out(what, *object_of(*live), std::move(next), options));
+  return in_words(*what.kind, live, std::move(written), options);
+}
+
+LocalRegistry::Staged<Written> LocalRegistry::in_words(const model::KindInfo& kind,
+                                                       const store::ObjectPtr& live, Written changed,
+                                                       const WriteOptions& options) {
+  Staged<Written> staged{std::move(changed)};
   Written& written = staged.result;
-  if (options.dry_run || written.object == *before) return staged;
+  if (options.dry_run || written.object == *object_of(*live)) return staged;
   staged.part.compares.push_back(store::Compare::at(live->entry.key, live->entry.revision));
   staged.part.writes.push_back(may_go(kind, written.object)
                                    ? store::Write::remove(live->entry.key)

@@ -96,6 +96,34 @@ TEST_F(Transactions, StatusAndTheRestStayIsolatedAndGenerationCountsAsUsual) {
   EXPECT_EQ(spec.find_path({"status", "state"}), nullptr);
 }
 
+TEST_F(Transactions, SpecAndStatusOfOneObjectAreOneWriteAsIfTheyCameOneAfterTheOther) {
+  const Json v = volume("v");
+  Json spec = v;
+  spec["spec"].set("nodeID", "node-1");
+  Json status = v;
+  status["status"] = json(R"({"state":"attaching"})");
+  const store::Revision before = revision();
+  const auto done = transact({change(kVolumes, spec), change(kVolumes, status, "status")});
+  ASSERT_TRUE(done.ok()) << refusal_text(done);
+  EXPECT_EQ(revision(), before + 1);
+  const Json now = *get(at(kVolumes, "v"));
+  EXPECT_EQ((*done)[0], now);
+  EXPECT_EQ((*done)[1], now);
+  EXPECT_EQ(*now.find_path({"spec", "nodeID"}), Json("node-1"));
+  EXPECT_EQ(*now.find_path({"status", "state"}), Json("attaching"));
+  EXPECT_EQ(*now.find_path({"metadata", "generation"}), Json(2));
+  // Each with an owner of its own, as two writes would have left it.
+  const std::string owners = to_text(*now.find_path({"metadata", "managedFields"}));
+  EXPECT_THAT(owners, HasSubstr(R"("f:nodeID")"));
+  EXPECT_THAT(owners, HasSubstr(R"("fieldsV1":{"f:status":{"f:state":{}}},"subresource":"status")"));
+  // The same part twice is no sequence, and a stale version is a conflict for both.
+  Json again = now;
+  again["spec"].set("nodeID", "node-2");
+  EXPECT_FALSE(transact({change(kVolumes, again), change(kVolumes, again)}).ok());
+  EXPECT_TRUE(transact({change(kVolumes, spec), change(kVolumes, status, "status")}).is(Errc::conflict));
+  EXPECT_EQ(*get(at(kVolumes, "v")), now);
+}
+
 TEST_F(Transactions, ValidationRefusesTheWholeWithItsCauses) {
   Json bad = volume("v1");
   bad["spec"].set("size", "1");  // a volume only grows

@@ -54,6 +54,11 @@ std::uint64_t digest_node_life(const Json* node) {
   return std::hash<std::string>()(text) | 1;
 }
 
+bool is_under_way(const lh::Volume& volume) {
+  return volume.status.state == lh::VolumeState::attaching ||
+         volume.status.state == lh::VolumeState::detaching;
+}
+
 NodeLife node_life(const View& view, const std::string& node) {
   NodeLife life;
   if (node.empty()) return life;

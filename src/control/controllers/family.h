@@ -71,6 +71,9 @@ class Edit {
   int edits_ = 0;
 };
 
+// Being opened or closed.
+bool is_under_way(const lh::Volume& volume);
+
 // What the controllers ask about a node, and nothing else: other changes of the Node wake nobody.
 struct NodeLife {
   bool exists = false;

@@ -121,6 +121,8 @@ class VolumeController final : public Controller {
             {&kind_of<lh::ShareManager>(), key_by_name}};
   }
 
+  std::string_view successor() const override { return "volume-attachment"; }
+
   Plan reconcile(const View& view, const Key& key) const override {
     const auto volume = view.find<lh::Volume>(key.space, key.name);
     if (!volume) return {};
@@ -134,8 +136,7 @@ class VolumeController final : public Controller {
     Plan plan = family.finish();
     if (!moves) settle(family, plan);
     if (minds_tickets(family)) view.mind<lh::VolumeAttachment>(key.space, key.name, digest_wish);
-    const lh::VolumeState state = family.volume->status.state;
-    plan.unfinished = state == lh::VolumeState::attaching || state == lh::VolumeState::detaching;
+    plan.unfinished = is_under_way(*family.volume);
     return plan;
   }
 };

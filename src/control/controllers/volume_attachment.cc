@@ -275,8 +275,9 @@ class VolumeAttachmentController final : public Controller {
   std::string_view name() const override { return "volume-attachment"; }
   std::vector<Wake> wakes() const override {
     return {{.kind = &kind_of<lh::Volume>(), .key = key_by_name, .same = same_to_tickets},
-            {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name}};
+            {.kind = &kind_of<lh::VolumeAttachment>(), .key = key_by_name, .begins = true}};
   }
+  std::string_view successor() const override { return "volume"; }
 
   Plan reconcile(const View& view, const Key& key) const override {
     Plan plan;
@@ -284,7 +285,9 @@ class VolumeAttachmentController final : public Controller {
     const auto attachment = view.find<lh::VolumeAttachment>(key.space, key.name);
     if (!attachment) return without_tickets(volume, plan);
     if (attachment->metadata.is_being_deleted()) return let_go(attachment, plan);
-    if (!volume || attach::is_at_rest(*volume, *attachment)) return plan;
+    if (!volume) return plan;
+    plan.unfinished = is_under_way(*volume);
+    if (attach::is_at_rest(*volume, *attachment)) return plan;
     const bool plain = attach::is_plain(*volume, *attachment);
     Book book = make_book({view, key}, volume, attachment, !plain);
     attach::Decision decision = attach::decide(book);
@@ -293,6 +296,8 @@ class VolumeAttachmentController final : public Controller {
       decision = attach::decide(book);
     }
     write(decision, volume, attachment, book.now, plan);
+    plan.unfinished = plan.unfinished || decision.volume.any();
+    if (plan.settled) look_ahead({view, key}, *volume, *attachment, decision);
     const bool limited = book.settings.node_attach_limit() > 0;
     if (limited && decision.takes_place_on && !MOOR_PLANT("control-ledger-not-written"))
       take_place(view, key, *decision.takes_place_on, plan);
@@ -357,6 +362,18 @@ class VolumeAttachmentController final : public Controller {
     const std::size_t tickets = next.spec.attachment_tickets.size();
     const bool taken_away = decision.volume.node_id && decision.volume.node_id->empty();
     return decision.retire.empty() && !moves && (tickets == 0 || (tickets == 1 && !taken_away));
+  }
+
+  // The next look is at what this plan leaves, and may have no use for what this one had to read.
+  static void look_ahead(const Where& where, lh::Volume volume, lh::VolumeAttachment attachment,
+                         const attach::Decision& decision) {
+    const auto& [view, key] = where;
+    attach::apply_decision(decision, volume, attachment);
+    if (attach::is_at_rest(volume, attachment)) return view.disregard_all();
+    if (!attach::is_plain(volume, attachment)) return;
+    view.disregard<mr::Grant>(key.space, key.name);
+    view.disregard<lh::Engine>(key.space, engine_name(key.name));
+    view.disregard<lh::Engine>(key.space, second_engine_name(key.name));
   }
 
   static void write(const attach::Decision& decision, const Object<lh::Volume>& volume,

@@ -39,6 +39,9 @@ class Controller {
   // The controller's family: these kinds wake by these rules. Everything else that a reconcile reads wakes
   // its key by having been read.
   virtual std::vector<Wake> wakes() const = 0;
+  // The controller of the same keys that what this one plans most often wakes. It looks at what the plan
+  // leaves, and what it plans itself is written in the same transaction. Empty: none.
+  virtual std::string_view successor() const { return {}; }
   virtual Plan reconcile(const View& view, const Key& key) const = 0;
 };
 

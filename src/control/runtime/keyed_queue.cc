@@ -9,13 +9,11 @@ namespace {
 constexpr Duration kLongestPause = std::chrono::seconds(30);
 }
 
-KeyedQueue::KeyedQueue(Executor& executor, Limits limits) : executor_(executor), limits_(limits) {
-  MOOR_ASSERT(limits.begun_at_once > 0, "a queue that lets nothing in");
-}
+KeyedQueue::KeyedQueue(Executor& executor, Gate* gate) : executor_(executor), gate_(gate) {}
 
 KeyedQueue::~KeyedQueue() {
+  *alive_ = false;
   for (auto& [key, item] : items_) stop_timer(item);
-  if (begun_timer_ != 0) executor_.stop_timer(begun_timer_);
 }
 
 void KeyedQueue::stop_timer(Item& item) {
@@ -56,42 +54,28 @@ void KeyedQueue::let_in(const Key& key, Item& item) {
 void KeyedQueue::add_new(const Key& key) {
   Item& item = items_[key];
   // What it is about is begun already, or comes with the look that it gets anyway.
-  if (item.running || item.waiting || begun_.contains(key)) return add(key);
+  if (gate_ == nullptr || item.running || item.waiting || gate_->is_begun(key)) return add(key);
   if (item.held) return;
   item.held = true;
   ++held_count_;
-  held_.push_back(key);
-  let_in_held();
+  gate_->wait(key, [this, alive = alive_, key] { return *alive && let_in_held(key); });
 }
 
-void KeyedQueue::let_in_held() {
-  forget_old_begun();
-  while (!held_.empty() && begun_.size() < limits_.begun_at_once) {
-    const Key key = std::move(held_.front());
-    held_.pop_front();
-    const auto found = items_.find(key);
-    if (found == items_.end() || !found->second.held) continue;
-    const TimePoint now = executor_.clock().now();
-    if (begun_.try_emplace(key, now).second) begun_oldest_.emplace_back(now, key);
-    let_in(key, found->second);
-  }
-  if (held_.empty() || begun_timer_ != 0) return;
-  begun_timer_ = executor_.start_timer(begun_oldest_.front().first + limits_.begun_counts_for, [this] {
-    begun_timer_ = 0;
-    let_in_held();
-  });
+bool KeyedQueue::let_in_held(const Key& key) {
+  const auto found = items_.find(key);
+  if (found == items_.end() || !found->second.held) return false;
+  let_in(key, found->second);
+  return true;
 }
 
-void KeyedQueue::forget_old_begun() {
-  const TimePoint oldest = executor_.clock().now() - limits_.begun_counts_for;
-  while (!begun_oldest_.empty()) {
-    const auto& [since, key] = begun_oldest_.front();
-    const auto found = begun_.find(key);
-    const bool finished = found == begun_.end() || found->second != since;
-    if (!finished && since > oldest) return;
-    if (!finished) begun_.erase(found);
-    begun_oldest_.pop_front();
-  }
+bool KeyedQueue::try_take(const Key& key) {
+  const auto found = items_.find(key);
+  if (found != items_.end() && (found->second.running || found->second.waiting)) return false;
+  if (gate_ != nullptr && !gate_->begin(key)) return false;
+  Item& item = found == items_.end() ? items_[key] : found->second;
+  if (std::exchange(item.held, false)) --held_count_;
+  item.running = true;
+  return true;
 }
 
 void KeyedQueue::add_later(const Key& key, Duration after) {
@@ -127,7 +111,7 @@ void KeyedQueue::done(const Key& key, std::optional<Duration> again_after, bool 
   stop_timer(item);
   if (again_after) start_timer(key, item, *again_after);
   finish(key);
-  if (!unfinished && begun_.erase(key) > 0) let_in_held();
+  if (!unfinished && gate_ != nullptr) gate_->finish(key);
 }
 
 void KeyedQueue::failed(const Key& key, Duration shortest_pause) {

@@ -2,31 +2,25 @@
 // while it is worked on comes again afterwards. Work that failed comes back after a pause that doubles; work
 // that asked to be looked at later comes back then. One executor's thread; the queue outlives its workers.
 //
-// What is begun is finished before more is begun: only so many keys are at work on something new at a time,
-// the others are held back in the order of coming. Of a thousand volumes that are asked for at once the first
-// are then there while the last still wait, instead of all at the end. Nobody is held back for long by work
-// that gets stuck: it counts for a moment only.
+// What may ask for something new waits at the queue's gate, if it has one.
 #pragma once
 
 #include <deque>
-#include <limits>
 #include <map>
+#include <memory>
 
 #include "base/cancel.h"
 #include "base/completion.h"
 #include "base/executor.h"
+#include "control/runtime/gate.h"
 #include "control/runtime/view.h"
 
 namespace moor::control {
 
 class KeyedQueue {
  public:
-  struct Limits {
-    std::size_t begun_at_once = std::numeric_limits<std::size_t>::max();
-    Duration begun_counts_for = std::chrono::seconds(1);
-  };
-  explicit KeyedQueue(Executor& executor) : KeyedQueue(executor, Limits()) {}
-  KeyedQueue(Executor& executor, Limits limits);
+  // The gate outlives the queue; null: nothing is held back.
+  explicit KeyedQueue(Executor& executor, Gate* gate = nullptr);
   ~KeyedQueue();
   KeyedQueue(const KeyedQueue&) = delete;
   KeyedQueue& operator=(const KeyedQueue&) = delete;
@@ -36,8 +30,12 @@ class KeyedQueue {
   void add_new(const Key& key);
   // At the latest after that time.
   void add_later(const Key& key, Duration after);
-  // Waits for a key. The worker ends its work with exactly one of done() and failed().
+  // Waits for a key. The worker ends its work with exactly one of done(), failed() and put_back().
   Task<Result<Key>> next(CancelToken token);
+  // This key out of turn, if it neither waits nor is worked on, and may begin something.
+  bool try_take(const Key& key);
+  // It was not looked at after all.
+  void put_back(const Key& key) { finish(key); }
   // `unfinished`: what was begun for the key goes on elsewhere.
   void done(const Key& key, std::optional<Duration> again_after, bool unfinished = false);
   void failed(const Key& key, Duration shortest_pause);
@@ -46,7 +44,7 @@ class KeyedQueue {
  private:
   struct Item {
     bool waiting = false;
-    bool held = false;  // not let in yet
+    bool held = false;  // waits at the gate
     bool running = false;
     bool again = false;  // added while running
     Duration pause{0};
@@ -57,18 +55,14 @@ class KeyedQueue {
   void stop_timer(Item& item);
   void finish(const Key& key);
   void let_in(const Key& key, Item& item);
-  void let_in_held();
-  void forget_old_begun();
+  bool let_in_held(const Key& key);
 
   Executor& executor_;
-  Limits limits_;
+  Gate* gate_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits at the gate
   std::map<Key, Item> items_;
   std::deque<Key> order_;
-  std::deque<Key> held_;  // some of them let in since
   std::size_t held_count_ = 0;
-  std::map<Key, TimePoint> begun_;                      // since when
-  std::deque<std::pair<TimePoint, Key>> begun_oldest_;  // some of them finished since
-  Executor::TimerId begun_timer_ = 0;
   std::deque<Completion<bool>> idle_;
 };
 

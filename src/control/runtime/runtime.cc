@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/plant.h"
+#include "control/runtime/outcome.h"
 #include "model/coordination/lease.h"
 #include "model/longhorn/group.h"
 #include "registry/keys.h"
@@ -66,9 +67,8 @@ std::uint64_t digest_wish(const Json* object) {
 }
 
 struct Runtime::Lane {
-  Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor,
-       KeyedQueue::Limits limits)
-      : index(index_), controller(std::move(controller_)), queue(executor, limits) {
+  Lane(std::size_t index_, std::unique_ptr<Controller> controller_, Executor& executor, Gate* gate)
+      : index(index_), controller(std::move(controller_)), queue(executor, gate) {
     for (const Wake& wake : controller->wakes()) family.insert(wake.kind);
   }
   std::size_t index;
@@ -77,6 +77,7 @@ struct Runtime::Lane {
   std::set<const model::KindInfo*> family;
   std::map<Key, std::vector<Reads::Read>> reads;  // what each key's last look read
   OwnWrites own;
+  Lane* successor = nullptr;
   std::size_t under_way = 0;
   ControllerStats stats;
 };
@@ -87,13 +88,22 @@ Runtime::Runtime(registry::LocalRegistry& registry, std::vector<std::unique_ptr<
       events_(events),
       options_(std::move(options)),
       source_(registry),
-      turns_(registry.executor()) {
+      turns_(registry.executor()),
+      gate_(registry.executor(), options_.limits) {
   for (auto& controller : controllers) {
     const std::size_t index = lanes_.size();
-    for (const Wake& wake : controller->wakes()) wakes_[wake.kind].emplace_back(index, wake);
+    bool begins = false;
+    for (const Wake& wake : controller->wakes()) {
+      wakes_[wake.kind].emplace_back(index, wake);
+      begins = begins || wake.begins;
+    }
     lanes_.push_back(
-        std::make_unique<Lane>(index, std::move(controller), registry.executor(), options_.limits));
+        std::make_unique<Lane>(index, std::move(controller), registry.executor(), begins ? &gate_ : nullptr));
   }
+  for (const auto& lane : lanes_)
+    for (const auto& other : lanes_)
+      if (lane != other && lane->controller->successor() == other->controller->name())
+        lane->successor = other.get();
 }
 
 Runtime::~Runtime() = default;
@@ -142,6 +152,22 @@ Task<Result<void>> Runtime::listen(CancelToken token) {
   }
 }
 
+namespace {
+
+// Whose look a change calls for, by the rules of a family: none, one key, or the two that it goes between.
+template <class Visit>
+void for_each_woken(const Wake& wake, const JsonPtr& before, const JsonPtr& after, Visit visit) {
+  if (wake.digest != nullptr && wake.digest(before.get()) == wake.digest(after.get())) return;
+  if (wake.same != nullptr && before != nullptr && after != nullptr && wake.same(*before, *after)) return;
+  for (const JsonPtr& side : {before, after}) {
+    if (side == nullptr) continue;
+    Key key = wake.key(*side);
+    if (!key.name.empty()) visit(std::move(key));
+  }
+}
+
+}  // namespace
+
 void Runtime::notice(const store::Change& change) {
   const registry::KeyParts parts = registry::split_key(change.key());
   if (parts.kind == nullptr) return;
@@ -159,14 +185,9 @@ void Runtime::notice(const store::Change& change) {
   for (const auto& lane : lanes_) writers[lane->index] = lane->own.take(change);
   if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
     for (const auto& [lane, wake] : found->second) {
-      if (wake.digest != nullptr && wake.digest(before.get()) == wake.digest(after.get())) continue;
-      if (wake.same != nullptr && before != nullptr && after != nullptr && wake.same(*before, *after))
-        continue;
-      for (const JsonPtr& side : {before, after}) {
-        if (side == nullptr) continue;
-        Key key = wake.key(*side);
-        if (key.name.empty() || writers[lane] == key) continue;
-        KeyedQueue& queue = lanes_[lane]->queue;
+      KeyedQueue& queue = lanes_[lane]->queue;
+      for_each_woken(wake, before, after, [&, lane = lane, &wake = wake](const Key& key) {
+        if (writers[lane] == key) return;
         if (wake.delay != Duration(0)) {
           queue.add_later(key, wake.delay);
         } else if (wake.begins) {
@@ -174,7 +195,7 @@ void Runtime::notice(const store::Change& change) {
         } else {
           queue.add(key);
         }
-      }
+      });
     }
   }
   if (before != nullptr) decoder_.forget(before.get());
@@ -265,11 +286,14 @@ std::vector<std::string> written_keys(const Plan& plan) {
     keys.push_back(registry::key_of(*write.what.kind, write.what.space,
                                     named ? write.what.name : registry::metadata_text(write.object, "name")));
   }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());  // spec and status of one object
   return keys;
 }
 
 }  // namespace
 
+// One look, with what the successor makes of it, until it is written.
 struct Runtime::Turn {
   explicit Turn(WriteTurns& turns_) : turns(turns_) {}
   Turn(const Turn&) = delete;
@@ -278,10 +302,68 @@ struct Runtime::Turn {
 
   WriteTurns& turns;
   std::vector<std::string> keys;  // taken
-  Plan plan;
-  store::Revision seen = 0;  // by the plan
-  View::Moment moment = {};  // of the look that made it
+  Plan plan;                      // of both
+  bool settled = false;           // what is written need not wake the lane's own key
+  store::Revision seen = 0;       // by the plan
+  View::Moment moment = {};       // of the look that made it
+
+  Lane* successor = nullptr;  // whose key is taken too
+  std::optional<Plan> next;   // what the successor says, if it was asked; its writes are in the plan
 };
+
+// Not for what begins and ends objects, which is known only when it is written.
+void Runtime::ask_successor(Lane& lane, const Key& key, Turn& turn) {
+  turn.settled = turn.plan.settled;
+  turn.next.reset();
+  if (lane.successor == nullptr || turn.plan.writes.empty()) return;
+  Lane& next = *lane.successor;
+  const std::optional<Outcome> outcome = Outcome::of(turn.plan, source_);
+  if (!outcome) return;
+  const auto wakes = [&](const Lane& whom, const std::vector<Outcome::Change>& changes) {
+    bool woken = false;
+    for (const Outcome::Change& change : changes)
+      if (const auto found = wakes_.find(change.kind); found != wakes_.end())
+        for (const auto& [index, wake] : found->second)
+          if (index == whom.index)
+            for_each_woken(wake, change.before, change.after,
+                           [&](const Key& whose) { woken = woken || whose == key; });
+    return woken;
+  };
+  if (!wakes(next, outcome->changes())) return;
+  if (turn.successor == nullptr && !next.queue.try_take(key)) return;
+  turn.successor = &next;
+  ++next.stats.reconciles;
+  const View view(*outcome, decoder_, turn.moment, {key, &next.family});
+  Plan& more = turn.next.emplace(next.controller->reconcile(view, key));
+  remember_reads(next, key, view.reads());
+  for (const Outcome::Change& change : outcome->changes()) decoder_.forget(change.after.get());
+  if (more.writes.empty()) return;
+  const std::optional<Outcome> end = Outcome::of(more, *outcome);
+  turn.settled = turn.settled && end;
+  if (turn.settled && wakes(lane, end->changes())) {
+    ++lane.stats.reconciles;
+    const View last(*end, decoder_, turn.moment, {key, &lane.family});
+    const Plan again = lane.controller->reconcile(last, key);
+    turn.settled = again.writes.empty();
+    if (turn.settled) remember_reads(lane, key, last.reads());
+    if (turn.settled) turn.plan.again_after = again.again_after;
+  }
+  if (end)
+    for (const Outcome::Change& change : end->changes()) decoder_.forget(change.after.get());
+  // Parts of one object follow each other.
+  std::vector<registry::Mutation>& writes = turn.plan.writes;
+  for (registry::Mutation& write : more.writes) {
+    auto place = std::find_if(writes.begin(), writes.end(), [&](const registry::Mutation& one) {
+      return one.what.kind == write.what.kind && one.what.name == write.what.name &&
+             one.what.space == write.what.space;
+    });
+    if (place != writes.end()) ++place;
+    writes.insert(place, std::move(write));
+  }
+  std::move(more.guards.begin(), more.guards.end(), std::back_inserter(turn.plan.guards));
+  std::move(more.reasons.begin(), more.reasons.end(), std::back_inserter(turn.plan.reasons));
+  std::move(more.events.begin(), more.events.end(), std::back_inserter(turn.plan.events));
+}
 
 Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token) {
   std::string called;  // the object that we waited for
@@ -292,6 +374,7 @@ Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, Cancel
     turn->seen = registry_.cache().revision();
     turn->plan = lane.controller->reconcile(view, key);
     remember_reads(lane, key, view.reads());
+    ask_successor(lane, key, *turn);
     std::vector<std::string> keys = written_keys(turn->plan);
     const std::string* busy = turns_.take(keys);
     if (busy == nullptr) turn->keys = keys;
@@ -305,10 +388,21 @@ Task<Result<void>> Runtime::plan_in_turn(Lane& lane, Key key, Turn* turn, Cancel
 
 Task<Result<void>> Runtime::look_at(Lane& lane, Key key, registry::Guard term, CancelToken token) {
   Turn turn(turns_);
-  CO_TRY_VOID(co_await plan_in_turn(lane, key, &turn, std::move(token)));
-  if (!turn.plan.writes.empty()) CO_TRY_VOID(co_await write(lane, key, &turn, std::move(term)));
-  lane.queue.done(key, turn.plan.again_after, turn.plan.unfinished);
-  co_return Result<void>();
+  Result<void> done = co_await plan_in_turn(lane, key, &turn, std::move(token));
+  if (done && !turn.plan.writes.empty()) done = co_await write(lane, key, &turn, std::move(term));
+  const bool unfinished = turn.next ? turn.next->unfinished : turn.plan.unfinished;
+  if (turn.successor != nullptr) {
+    KeyedQueue& queue = turn.successor->queue;
+    if (done && turn.next) {
+      queue.done(key, turn.next->again_after, unfinished);
+    } else {
+      // The plan was made again without it, or nothing came of it.
+      queue.put_back(key);
+      if (!done) queue.add(key);
+    }
+  }
+  if (done) lane.queue.done(key, turn.plan.again_after, unfinished);
+  co_return done;
 }
 
 namespace {
@@ -339,26 +433,18 @@ std::vector<OwnWrite> own_writes(const Plan& plan) {
 
 }  // namespace
 
-// Only when nothing else has happened since the look: what others write may call for more. At the time of the
-// look: what time alone calls for comes with the plan's own timer.
-void Runtime::check_settled(const Lane& lane, const Key& key, const Turn& turn,
-                            const std::vector<Json>& written) {
-  store::Revision own = 0;
-  store::Revision last = 0;
-  for (const Json& object : written) {
-    own += version_of(object) > turn.seen ? 1 : 0;
-    last = std::max(last, version_of(object));
-  }
-  // Nor while the cache lags behind a store that others write to as well.
-  if (last != turn.seen + own || registry_.cache().revision() != last) return;
-  const View view(source_, decoder_, turn.moment, {key, &lane.family});
+// At the time of the look: what time alone calls for comes with the plan's own timer.
+void Runtime::check_settled(const Lane& lane, const Key& key, const Plan& plan,
+                            const View::Moment& moment) const {
+  Decoder decoder;
+  const View view(source_, decoder, moment, {key, &lane.family});
   const Plan again = lane.controller->reconcile(view, key);
   std::string wants;
   for (const registry::Mutation& write : again.writes)
     wants += fmt::format(" {} {}: {}", write.what.kind->kind, write.what.name, to_text(write.object));
   MOOR_ASSERT(wants.empty(), "{} called its plan for {} settled, and wants more:{}", lane.controller->name(),
               key.name, wants);
-  MOOR_ASSERT(!again.again_after || turn.plan.again_after, "{} called its plan for {} settled, and now waits",
+  MOOR_ASSERT(!again.again_after || plan.again_after, "{} called its plan for {} settled, and now waits",
               lane.controller->name(), key.name);
   const auto known = lane.reads.find(key);
   for (const Reads::Read& read : view.reads().reads) {
@@ -369,6 +455,19 @@ void Runtime::check_settled(const Lane& lane, const Key& key, const Turn& turn,
   }
 }
 
+namespace {
+
+// Whether nothing but these writes has happened since: what others write may call for more. Nor while the
+// cache lags behind a store that others write to as well.
+bool is_all_that_happened(const std::vector<Json>& written, store::Revision seen, store::Revision now) {
+  std::set<store::Revision> own;
+  for (const Json& object : written)
+    if (const store::Revision version = version_of(object); version > seen) own.insert(version);
+  return now == seen + own.size() && (own.empty() || *own.rbegin() == now);
+}
+
+}  // namespace
+
 Task<Result<void>> Runtime::write(Lane& lane, Key key, Turn* turn, registry::Guard term) {
   Plan* plan = &turn->plan;
   const std::size_t count = plan->writes.size();
@@ -376,12 +475,18 @@ Task<Result<void>> Runtime::write(Lane& lane, Key key, Turn* turn, registry::Gua
   options.field_manager = options_.field_manager;
   options.field_validation = registry::FieldValidation::ignore;
   if (!MOOR_PLANT("control-term-not-guarded")) plan->guards.push_back(std::move(term));
-  const std::vector<OwnWrite> own = plan->settled ? own_writes(*plan) : std::vector<OwnWrite>();
-  for (const OwnWrite& one : own) lane.own.expect(one.object, one.base, key);
+  std::vector<Lane*> settled;  // those that need not hear of it
+  if (turn->settled) settled.push_back(&lane);
+  if (turn->next && (turn->next->settled || turn->next->writes.empty())) settled.push_back(turn->successor);
+  const std::vector<OwnWrite> own = settled.empty() ? std::vector<OwnWrite>() : own_writes(*plan);
+  for (Lane* one : settled)
+    for (const OwnWrite& write : own) one->own.expect(write.object, write.base, key);
   const auto written =
       co_await registry_.transact(std::move(plan->writes), std::move(plan->guards), std::move(options));
-  for (const OwnWrite& one : own)
-    if (!written || version_of((*written)[one.index]) == one.base) lane.own.withdraw(one.object, one.base);
+  for (Lane* one : settled)
+    for (const OwnWrite& write : own)
+      if (!written || version_of((*written)[write.index]) == write.base)
+        one->own.withdraw(write.object, write.base);
   if (!written) {
     const bool conflict = written.is(Errc::conflict) || written.is(Errc::not_found);
     ++(conflict ? lane.stats.conflicts : lane.stats.errors);
@@ -393,8 +498,12 @@ Task<Result<void>> Runtime::write(Lane& lane, Key key, Turn* turn, registry::Gua
     co_return written.error().error;
   }
   ++lane.stats.commits;
-  lane.stats.writes += count;
-  if (plan->settled && options_.check_settled) check_settled(lane, key, *turn, *written);
+  const std::size_t others = turn->next ? turn->next->writes.size() : 0;
+  lane.stats.writes += count - others;
+  if (others > 0) turn->successor->stats.writes += others;
+  if (options_.check_settled && is_all_that_happened(*written, turn->seen, registry_.cache().revision()))
+    for (const Lane* one : settled)
+      check_settled(*one, key, one == &lane ? *plan : *turn->next, turn->moment);
   for (const std::string& reason : plan->reasons)
     log_debug(reason, {{"controller", lane.controller->name()}, {"name", key.name}});
   for (registry::EventNote& note : plan->events)

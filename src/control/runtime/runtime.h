@@ -41,7 +41,7 @@ struct RuntimeOptions {
   std::size_t workers = 32;  // keys at once, per controller
   // Volumes that are being attached or detached at once. Enough to keep every agent busy, few enough that
   // their objects stay at hand.
-  KeyedQueue::Limits limits{.begun_at_once = 128};
+  Gate::Limits limits{.begun_at_once = 128};
   std::string field_manager = "moord-controllers";
   // For tests and the simulator: after each plan that says it is settled, ask its controller again and stop
   // the process if it was not.
@@ -76,12 +76,14 @@ class Runtime final : public Duty {
   // A plan for the key, and the objects that it writes taken.
   struct Turn;
   Task<Result<void>> plan_in_turn(Lane& lane, Key key, Turn* turn, CancelToken token);
+  // What the lane's successor makes of the plan joins it.
+  void ask_successor(Lane& lane, const Key& key, Turn& turn);
   Task<Result<void>> write(Lane& lane, Key key, Turn* turn, registry::Guard term);
   void notice(const store::Change& change);
   // The lanes' own keys, where the change is their own write.
   using Writers = std::vector<std::optional<Key>>;
   void wake_readers(const std::string& key, const Json* before, const Json* after, const Writers& writers);
-  void check_settled(const Lane& lane, const Key& key, const Turn& turn, const std::vector<Json>& written);
+  void check_settled(const Lane& lane, const Key& key, const Plan& plan, const View::Moment& moment) const;
   void remember_reads(Lane& lane, const Key& key, const Reads& reads);
   void note_read(const Dependent& dependent, const Reads::Read& read);
   void forget_read(const Dependent& dependent, const Reads::Read& read);
@@ -93,6 +95,7 @@ class Runtime final : public Duty {
   RegistrySource source_;
   Decoder decoder_;
   WriteTurns turns_;
+  Gate gate_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const model::KindInfo*, std::vector<std::pair<std::size_t, Wake>>> wakes_;
   // By what was read, and by what of it counts.

@@ -327,7 +327,8 @@ class Beginning : public testing::Test {
   void end(const std::string& name, bool unfinished) { queue_.done({"", name}, std::nullopt, unfinished); }
 
   ManualExecutor executor_;
-  KeyedQueue queue_{executor_, {.begun_at_once = 2, .begun_counts_for = 1s}};
+  Gate gate_{executor_, {.begun_at_once = 2, .begun_counts_for = 1s}};
+  KeyedQueue queue_{executor_, &gate_};
 };
 
 TEST_F(Beginning, WhatIsBegunIsFinishedBeforeMoreIsBegun) {

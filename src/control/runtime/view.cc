@@ -72,6 +72,11 @@ void View::note(const model::KindInfo& kind, std::string_view space, std::string
   put(kind, space, name, digest);
 }
 
+void View::drop(const model::KindInfo& kind, std::string_view space, std::string_view name) const {
+  const std::string key = registry::key_of(kind, space, name);
+  std::erase_if(reads_.reads, [&](const Reads::Read& read) { return read.key == key; });
+}
+
 void View::put(const model::KindInfo& kind, std::string_view space, std::string_view name,
                Digest digest) const {
   Reads::Read read{name.empty() ? registry::prefix_of(kind, space) : registry::key_of(kind, space, name),

@@ -158,6 +158,13 @@ class View {
   void mind(std::string_view space, std::string_view name, Digest digest) const {
     put(kind_of<T>(), space, name, digest);
   }
+  // What was read for this decision alone and would not be read again: its changes wake nobody. The second
+  // form: of all that was read.
+  template <class T>
+  void disregard(std::string_view space, std::string_view name) const {
+    drop(kind_of<T>(), space, name);
+  }
+  void disregard_all() const { reads_.reads.clear(); }
   // Any kind, for references to objects.
   JsonPtr find_any(const model::KindInfo& kind, std::string_view space, std::string_view name,
                    Digest digest = nullptr) const {
@@ -204,6 +211,7 @@ class View {
   }
   void note(const model::KindInfo& kind, std::string_view space, std::string_view name, Digest digest) const;
   void put(const model::KindInfo& kind, std::string_view space, std::string_view name, Digest digest) const;
+  void drop(const model::KindInfo& kind, std::string_view space, std::string_view name) const;
 
   const Source& source_;
   Decoder& decoder_;
