@@ -21,7 +21,12 @@ using Access = JsonAccess;
 using Tag = json::Tag;
 
 namespace json {
+
+constinit Node no_members{.owners = 2};  // nobody's alone
+
 namespace {
+
+constexpr std::size_t kFirstMembers = 4;  // room that a first item makes
 
 // Objects with more members than this are looked up by hash.
 constexpr std::uint32_t kScanned = 24;
@@ -134,6 +139,7 @@ Node* copy_object(Node* from, std::size_t capacity) {
 }
 
 void release(Node* node, Tag tag) {  // NOLINT(misc-no-recursion): as deep as the value
+  if (!is_counted(node)) return;
   if (node->owners.load(std::memory_order_acquire) != 1 &&
       node->owners.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
@@ -155,7 +161,10 @@ void release(Text* text) {
 // The value's node for writing: its own from here on.
 Node* own(Json& json) {
   Node* node = Access::node(json);
-  if (node->owners.load(std::memory_order_acquire) != 1) {
+  if (!is_counted(node)) {
+    node = make_object(kFirstMembers);
+    Access::set_node(json, node, Tag::object);
+  } else if (node->owners.load(std::memory_order_acquire) != 1) {
     const Tag tag = Access::tag(json);
     Node* copy =
         tag == Tag::array ? copy_array(node, node->size + 1) : copy_object(node, std::size_t{node->size} + 1);
@@ -171,7 +180,7 @@ Node* with_room(Json& json) {
   Node* node = own(json);
   if (node->size < node->capacity) return node;
   const bool array = Access::tag(json) == Tag::array;
-  const std::uint32_t capacity = checked(std::max<std::size_t>(4, std::size_t{node->size} * 2));
+  const std::uint32_t capacity = checked(std::max<std::size_t>(kFirstMembers, std::size_t{node->size} * 2));
   void* memory =
       std::realloc(static_cast<void*>(node), sizeof(Node) + capacity * (array ? sizeof(Json) : sizeof(Slot)));
   MOOR_ASSERT(memory != nullptr, "no memory for a JSON value of {} items", capacity);
@@ -203,6 +212,19 @@ Node* make_object(std::size_t capacity) {
   return make_node(capacity, sizeof(Slot));
 }
 
+namespace {
+
+// One bit of 64: keys without a bit in common differ. 0: not known.
+std::uint64_t mark_of(const Json& key) {
+  if (Access::tag(key) != Tag::short_string) return 0;
+  const Access::Image image = Access::image(key);
+  const std::uint64_t mixed =
+      (image.words[0] ^ image.words[1] * 3 ^ image.words[2] * 5) * 0x9e3779b97f4a7c15u;
+  return std::uint64_t{1} << (mixed >> 58);
+}
+
+}  // namespace
+
 void finish_object(Node* node) {
   Slot* slots = members(node);
   std::uint32_t kept = 0;
@@ -215,8 +237,12 @@ void finish_object(Node* node) {
     std::memset(node->index, 0, (std::size_t{node->index_mask} + 1) * sizeof(std::uint32_t));
     node->size = 0;
   }
+  std::uint64_t seen = 0;
   for (std::uint32_t i = 0; i < given; ++i) {
-    if (Slot* earlier = look_up(node, key_of(slots[i]))) {
+    const std::uint64_t mark = mark_of(slots[i].key);
+    const bool is_new = mark != 0 && (seen & mark) == 0;
+    seen |= mark;
+    if (Slot* earlier = is_new ? nullptr : look_up(node, key_of(slots[i]))) {
       earlier->value = std::move(slots[i].value);
       slots[i].~Slot();
       continue;
@@ -274,7 +300,7 @@ Json::Json(const Json& other) {  // NOLINT(misc-no-recursion): open nodes only
   }
   Node* node = Access::node(other);
   if (!node->open) {
-    node->owners.fetch_add(1, std::memory_order_relaxed);
+    if (json::is_counted(node)) node->owners.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   Access::set_node(
@@ -306,6 +332,10 @@ void Json::release() {  // NOLINT(misc-no-recursion): as deep as the value
 
 Json Json::object(std::initializer_list<Member> members) {
   Json made;
+  if (members.size() == 0) {
+    Access::set_node(made, &json::no_members, Tag::object);
+    return made;
+  }
   Node* node = json::make_object(members.size());
   for (const Member& member : members)
     new (&json::members(node)[node->size++]) Slot{Json(member.key), member.value};

@@ -218,5 +218,21 @@ TEST(Json, PrettyTextIsReadable) {
             "{\n  \"a\": [\n    1,\n    {\n      \"b\": 2\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}");
 }
 
+TEST(Json, EmptyObjectsAreOneUntilOneOfThemIsWrittenTo) {
+  const Json read = *parse_json(R"({"a":{},"b":{}})");
+  Json made = Json::object();
+  EXPECT_TRUE(is_shared(*read.find("a"), *read.find("b")));
+  EXPECT_TRUE(is_shared(*read.find("a"), made));
+  made.set("x", 1);
+  Json copy = read;
+  copy["a"].set("y", 2);
+  EXPECT_EQ(to_text(made), R"({"x":1})");
+  EXPECT_EQ(to_text(copy), R"({"a":{"y":2},"b":{}})");
+  EXPECT_EQ(to_text(read), R"({"a":{},"b":{}})");
+  EXPECT_EQ(to_text(Json::object()), "{}");
+  copy["a"].erase("y");
+  EXPECT_EQ(copy, read);
+}
+
 }  // namespace
 }  // namespace moor

@@ -39,6 +39,7 @@ class Stack {
     JsonAccess::set_node(values_.emplace_back(), node, json::Tag::array);
   }
   void push_object(std::size_t count) {
+    if (count == 0) return JsonAccess::set_node(values_.emplace_back(), &json::no_members, json::Tag::object);
     json::Node* node = json::make_object(count);
     take(reinterpret_cast<Json*>(json::members(node)), count * 2);
     node->size = static_cast<std::uint32_t>(count);

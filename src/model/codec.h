@@ -11,9 +11,13 @@
 // depend on it).
 #pragma once
 
+#include <array>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/json.h"
+#include "base/json_share.h"
 #include "base/result.h"
 #include "model/enum.h"
 #include "model/schema.h"
@@ -58,6 +62,22 @@ Result<T> decode(const Json& json) {
   T value{};
   TRY_VOID(decode_struct(struct_schema(static_cast<const T*>(nullptr)), &value, json));
   return value;
+}
+
+// For rules that look at one object after the other: the two that were decoded last are not decoded again.
+template <class T>
+std::shared_ptr<const Result<T>> decode_once(const Json& json) {
+  struct Slot {
+    Json json;
+    std::shared_ptr<const Result<T>> value;
+  };
+  thread_local std::array<Slot, 2> slots;  // the one used last comes first
+  if (!is_shared(slots[0].json, json)) {
+    std::swap(slots[0], slots[1]);
+    if (!is_shared(slots[0].json, json))
+      slots[0] = {json, std::make_shared<const Result<T>>(decode<T>(json))};
+  }
+  return slots[0].value;
 }
 
 template <class T>

@@ -10,18 +10,18 @@ namespace moor::model {
 // checked; if it does, it is a cause like any other.
 template <class T, Causes (*Rules)(const T&)>
 Causes typed_check(const Json& object) {
-  auto value = decode<T>(object);
-  if (!value) return {invalid("", Json(), value.error().message)};
-  return Rules(*value);
+  const auto value = decode_once<T>(object);
+  if (!*value) return {invalid("", Json(), value->error().message)};
+  return Rules(**value);
 }
 
 template <class T, Causes (*Rules)(const T&, const T&)>
 Causes typed_check_update(const Json& before, const Json& after) {
-  auto old_value = decode<T>(before);
-  auto new_value = decode<T>(after);
-  if (!old_value) return {};  // what is stored cannot be read: nothing to hold the new one against
-  if (!new_value) return {invalid("", Json(), new_value.error().message)};
-  return Rules(*old_value, *new_value);
+  const auto old_value = decode_once<T>(before);
+  const auto new_value = decode_once<T>(after);
+  if (!*old_value) return {};  // what is stored cannot be read: nothing to hold the new one against
+  if (!*new_value) return {invalid("", Json(), new_value->error().message)};
+  return Rules(**old_value, **new_value);
 }
 
 template <class T>

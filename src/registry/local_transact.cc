@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/json_share.h"
 #include "base/plant.h"
 #include "registry/keys.h"
 #include "registry/local_registry_inside.h"
@@ -77,7 +78,8 @@ Answer<LocalRegistry::Staged<Json>> LocalRegistry::stage_updates(std::span<Mutat
     if (metadata_text(part.object, "resourceVersion").empty())
       return refuse_bad_request(fmt::format("the update of \"{}\" names no resourceVersion", what.name));
     if (what.subresource == "status" && !kind.has_status) return refuse_not_found(kind, what.name);
-    const Json before = std::move(written.object);
+    Json before = std::move(written.object);
+    settle(before);  // what the next part leaves alone is not looked at again
     Next next;
     if (part.spec_only) {
       if (metadata_text(part.object, "resourceVersion") != metadata_text(before, "resourceVersion"))

@@ -103,6 +103,7 @@ Answer<void> LocalRegistry::admit(const AdmissionRequest& request, Json& object)
   for (Admission* admission : admissions_) {
     if (admission->handles(kind)) TRY_VOID(admission->mutate(request, object));
   }
+  settle(object);  // what the rules decode of it, they then decode once
   model::Causes causes = kind.validate(object, request.before);
   if (causes.empty() && request.before != nullptr) causes = kind.validate_update(*request.before, object);
   if (!causes.empty()) return refuse_invalid(kind, request.name, std::move(causes));

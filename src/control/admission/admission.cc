@@ -37,6 +37,14 @@ Result<T> read(const AdmissionRequest& request, std::string_view space, std::str
   return model::decode<T>(*found);
 }
 
+// Null: there is none that could be read.
+template <class T>
+std::shared_ptr<const T> decode_before(const AdmissionRequest& request) {
+  if (request.before == nullptr) return nullptr;
+  const auto known = model::decode_once<T>(*request.before);
+  return *known ? std::shared_ptr<const T>(known, &**known) : nullptr;
+}
+
 void add_label(Json& object, std::string_view volume) {
   Json& labels = object["metadata"]["labels"];
   if (!labels.is_object()) labels = Json::object();
@@ -54,10 +62,9 @@ void add_finalizer(Json& object) {
 Answer<void> number_tickets(const AdmissionRequest& request, Json& object, model::Time now) {
   auto after = model::decode<lh::VolumeAttachment>(object);
   if (!after) return {};  // validation says what is wrong with it
-  lh::VolumeAttachment before;
-  if (request.before != nullptr) {
-    if (auto known = model::decode<lh::VolumeAttachment>(*request.before)) before = std::move(*known);
-  }
+  const auto known = decode_before<lh::VolumeAttachment>(request);
+  const lh::VolumeAttachment none;
+  const lh::VolumeAttachment& before = known == nullptr ? none : *known;
   lh::number_tickets(before.spec, after->spec, now, before.status);
   model::encode_onto(object, *after);
   return {};
@@ -121,15 +128,13 @@ Answer<void> check_volume(const AdmissionRequest& request, const Json& object) {
 
 Answer<void> check_attachment(const AdmissionRequest& request, const Json& object) {
   if (request.subresource == "status") return {};
-  const auto after = model::decode<lh::VolumeAttachment>(object);
-  if (!after) return after.error();
-  const auto volume = read<lh::Volume>(request, request.space, after->spec.volume);
+  const auto decoded = model::decode_once<lh::VolumeAttachment>(object);
+  if (!*decoded) return decoded->error();
+  const lh::VolumeAttachment& after = **decoded;
+  const auto volume = read<lh::Volume>(request, request.space, after.spec.volume);
   if (!volume) return {};  // a book without its volume has no effect
-  std::optional<lh::VolumeAttachment> before;
-  if (request.before != nullptr) {
-    if (auto known = model::decode<lh::VolumeAttachment>(*request.before)) before = std::move(*known);
-  }
-  model::Causes causes = attach::check_ticket_change(*volume, before ? &*before : nullptr, *after);
+  const auto before = decode_before<lh::VolumeAttachment>(request);
+  model::Causes causes = attach::check_ticket_change(*volume, before.get(), after);
   if (causes.empty()) return {};
   return registry::refuse_invalid(*request.kind, request.name, std::move(causes));
 }
@@ -154,10 +159,10 @@ Answer<void> check_grant(const AdmissionRequest& request, const Json& object) {
     if (is_system(request)) return {};
     return registry::refuse_forbidden(*request.kind, request.name, "a Grant is made with its volume");
   }
-  const auto before = model::decode<mr::Grant>(*request.before);
-  const auto after = model::decode<mr::Grant>(object);
-  if (!before || !after) return (before ? after : before).error();
-  model::Causes causes = attach::check_grant_change(*before, *after, caller_of(request));
+  const auto before = model::decode_once<mr::Grant>(*request.before);
+  const auto after = model::decode_once<mr::Grant>(object);
+  if (!*before || !*after) return (*before ? *after : *before).error();
+  model::Causes causes = attach::check_grant_change(**before, **after, caller_of(request));
   if (causes.empty()) return {};
   return registry::refuse_invalid(*request.kind, request.name, std::move(causes));
 }

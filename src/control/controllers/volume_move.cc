@@ -167,8 +167,8 @@ attach::MoveProgress progress_of_move(const Family& family) {
 
 // A standby never became active, and from this write on it never can.
 void burn_standby(Family& family) {
+  if (!family.grant->spec.standby) return;
   mr::GrantSpec next = family.grant->spec;
-  if (!next.standby) return;
   const std::int64_t burnt = ++next.epoch;
   auto released = attach::release_standby(
       next, fence(family, *next.standby, burnt, "it never became active; its epoch is burnt"));

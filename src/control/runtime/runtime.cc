@@ -434,10 +434,8 @@ std::vector<OwnWrite> own_writes(const Plan& plan) {
 }  // namespace
 
 // At the time of the look: what time alone calls for comes with the plan's own timer.
-void Runtime::check_settled(const Lane& lane, const Key& key, const Plan& plan,
-                            const View::Moment& moment) const {
-  Decoder decoder;
-  const View view(source_, decoder, moment, {key, &lane.family});
+void Runtime::check_settled(const Lane& lane, const Key& key, const Plan& plan, const View::Moment& moment) {
+  const View view(source_, decoder_, moment, {key, &lane.family});
   const Plan again = lane.controller->reconcile(view, key);
   std::string wants;
   for (const registry::Mutation& write : again.writes)
