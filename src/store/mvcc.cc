@@ -38,6 +38,28 @@ void Mvcc::append(Keys::iterator key, Version version, Revision transaction) {
   chain.push_back(std::move(version));
 }
 
+Mvcc::Keys::iterator Mvcc::place_of(std::string_view key) {
+  const auto found = places_.find(key);
+  return found == places_.end() ? keys_.end() : found->second;
+}
+
+Mvcc::Keys::const_iterator Mvcc::place_of(std::string_view key) const {
+  const auto found = places_.find(key);
+  return found == places_.end() ? keys_.end() : Keys::const_iterator(found->second);
+}
+
+Mvcc::Keys::iterator Mvcc::make_place(const std::string& key) {
+  if (const auto found = place_of(key); found != keys_.end()) return found;
+  const auto made = keys_.try_emplace(key).first;
+  places_.emplace(made->first, made);
+  return made;
+}
+
+void Mvcc::drop_place(Keys::iterator key) {
+  places_.erase(key->first);
+  keys_.erase(key);
+}
+
 Result<void> Mvcc::load(JournalContent content) {
   MOOR_ASSERT(keys_.empty() && next_ == 1, "load into a fresh map only");
   Revision last = 0;
@@ -49,7 +71,7 @@ Result<void> Mvcc::load(JournalContent content) {
     last = record.revision;
     if (auto good = validate_key(record.key); !good)
       return make_error(Errc::corrupt, "record with a bad key: " + good.error().message);
-    const auto key = keys_.try_emplace(std::move(record.key)).first;
+    const auto key = make_place(record.key);
     const bool was_live = !key->second.empty() && key->second.back().value != nullptr;
     const bool is_live = record.value != nullptr;
     append(key, {record.revision, std::move(record.value), record.lease}, record.transaction);
@@ -62,19 +84,18 @@ Result<void> Mvcc::load(JournalContent content) {
 
 Result<std::vector<Record>> Mvcc::stage(const Transaction& transaction) {
   TRY_VOID(validate(transaction));
-  // Where the keys that are compared are, or would be: mostly they are also those that are written.
+  // Where the keys that are compared are: mostly they are also those that are written.
   std::vector<Keys::iterator> places;
   places.reserve(transaction.compares.size());
   for (const Compare& compare : transaction.compares) {
-    const auto place = places.emplace_back(keys_.lower_bound(compare.key));
-    const Revision found =
-        place == keys_.end() || place->first != compare.key ? 0 : staged_revision(place->second);
+    const auto place = places.emplace_back(place_of(compare.key));
+    const Revision found = place == keys_.end() ? 0 : staged_revision(place->second);
     if (!holds(compare, found) && !(MOOR_PLANT("store-compare-ignored") && found != 0))
       return compare_error(compare, found);
   }
   for (const Write& write : transaction.writes) {
     if (write.value != nullptr) continue;
-    const auto found = keys_.find(write.key);
+    const auto found = place_of(write.key);
     if (found == keys_.end() || staged_revision(found->second) == 0)
       return compare_error(Compare::exists(write.key), 0);
   }
@@ -83,8 +104,9 @@ Result<std::vector<Record>> Mvcc::stage(const Transaction& transaction) {
   const Revision last = next_ + transaction.writes.size() - 1;
   for (std::size_t i = 0; i < transaction.writes.size(); ++i) {
     const Write& write = transaction.writes[i];
-    const bool compared = i < places.size() && transaction.compares[i].key == write.key;
-    const auto key = compared ? keys_.try_emplace(places[i], write.key) : keys_.try_emplace(write.key).first;
+    const bool compared =
+        i < places.size() && places[i] != keys_.end() && transaction.compares[i].key == write.key;
+    const auto key = compared ? places[i] : make_place(write.key);
     const Revision revision = next_++;
     append(key, {revision, write.value, write.lease}, last);
     records.push_back({revision, last, write.key, write.value, write.lease});
@@ -121,12 +143,12 @@ void Mvcc::drop_staged() {
     }
     if (!chain.empty() && chain.back().lease != 0 && chain.back().value != nullptr)
       leased_[chain.back().lease][key->first] = chain.back().revision;
-    if (chain.empty()) keys_.erase(key);
+    if (chain.empty()) drop_place(key);
   }
 }
 
 std::optional<Entry> Mvcc::get(std::string_view key) const {
-  const auto found = keys_.find(key);
+  const auto found = place_of(key);
   if (found == keys_.end()) return std::nullopt;
   const Version* version = visible(found->second, published_);
   if (version == nullptr || version->value == nullptr) return std::nullopt;
@@ -184,7 +206,7 @@ void Mvcc::prune(Keys::iterator key, std::vector<Revision>& forgotten) {
   if (keep < chain.size() && chain[keep].revision <= compacted_ && chain[keep].value == nullptr) ++keep;
   for (std::size_t i = 0; i < keep; ++i) forgotten.push_back(chain[i].revision);
   chain.erase(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(keep));
-  if (chain.empty()) keys_.erase(key);
+  if (chain.empty()) drop_place(key);
 }
 
 std::vector<Revision> Mvcc::compact(Revision revision) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -73,13 +74,19 @@ class Mvcc {
     Keys::iterator key;    // stays valid: a key is erased only after its last Past has left
   };
 
+  // end(): it has none.
+  Keys::iterator place_of(std::string_view key);
+  Keys::const_iterator place_of(std::string_view key) const;
+  Keys::iterator make_place(const std::string& key);
+  void drop_place(Keys::iterator key);
   static const Version* visible(const Chain& chain, Revision at);
   // Of the newest value, published or not; 0: none.
   static Revision staged_revision(const Chain& chain);
   void append(Keys::iterator key, Version version, Revision transaction);
   void prune(Keys::iterator key, std::vector<Revision>& forgotten);
 
-  Keys keys_;
+  Keys keys_;                                                    // in order, for lists
+  std::unordered_map<std::string_view, Keys::iterator> places_;  // the same, to be found without their order
   std::deque<Past> history_;
   std::size_t history_bytes_ = 0;
   std::map<LeaseId, std::map<std::string, Revision>> leased_;  // staged or published, latest write per key

@@ -8,7 +8,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 #include "base/executor.h"
 #include "control/runtime/view.h"
@@ -45,8 +45,8 @@ class Gate {
 
   Executor& executor_;
   Limits limits_;
-  std::map<Key, TimePoint> begun_;                // since when
-  std::deque<std::pair<TimePoint, Key>> oldest_;  // some of them finished since
+  std::unordered_map<Key, TimePoint, KeyHash> begun_;  // since when
+  std::deque<std::pair<TimePoint, Key>> oldest_;       // some of them finished since
   std::deque<Waiting> waiting_;
   Executor::TimerId timer_ = 0;
 };

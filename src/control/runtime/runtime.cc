@@ -75,7 +75,7 @@ struct Runtime::Lane {
   std::unique_ptr<Controller> controller;
   KeyedQueue queue;
   std::set<const model::KindInfo*> family;
-  std::map<Key, std::vector<Reads::Read>> reads;  // what each key's last look read
+  std::unordered_map<Key, std::vector<Reads::Read>, KeyHash> reads;  // what each key's last look read
   OwnWrites own;
   Lane* successor = nullptr;
   std::size_t under_way = 0;
@@ -213,7 +213,10 @@ void Runtime::wake_readers(const std::string& key, const Json* before, const Jso
   // Every volume reads its nodes and the settings: each digest is taken once, not once per reader.
   for (const auto& [digest, readers] : found->second) {
     if (digest != nullptr && digest(before) == digest(after)) continue;
-    for (const Dependent& dependent : readers)
+    // In the order of their names: what happens next must not hang on where they lie in memory.
+    std::vector<Dependent> in_order(readers.begin(), readers.end());
+    std::sort(in_order.begin(), in_order.end());
+    for (const Dependent& dependent : in_order)
       if (writers[dependent.lane] != dependent.key) lanes_[dependent.lane]->queue.add(dependent.key);
   }
 }

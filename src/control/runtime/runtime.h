@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/task_group.h"
@@ -69,6 +70,10 @@ class Runtime final : public Duty {
     Key key;
     auto operator<=>(const Dependent&) const = default;
   };
+  struct DependentHash {
+    std::size_t operator()(const Dependent& one) const { return KeyHash()(one.key) * 31 + one.lane; }
+  };
+  using Dependents = std::unordered_set<Dependent, DependentHash>;  // a thousand volumes read one node
 
   Task<Result<void>> listen(CancelToken token);
   Task<Result<void>> work(Lane& lane, registry::Guard term, CancelToken token);
@@ -99,7 +104,7 @@ class Runtime final : public Duty {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const model::KindInfo*, std::vector<std::pair<std::size_t, Wake>>> wakes_;
   // By what was read, and by what of it counts.
-  std::unordered_map<std::string, std::vector<std::pair<Digest, std::set<Dependent>>>> dependents_;
+  std::unordered_map<std::string, std::vector<std::pair<Digest, Dependents>>> dependents_;
   std::map<std::string, TimePoint> heartbeats_;
 };
 

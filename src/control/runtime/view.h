@@ -28,6 +28,12 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    return std::hash<std::string>()(key.name) * 31 + std::hash<std::string>()(key.space);
+  }
+};
+
 // One object as it was read: its Json, which a write is made from, and its typed form.
 template <class T>
 struct Object {
