@@ -84,9 +84,9 @@ TEST(Story, AttachingAndDetachingTakesABoundedNumberOfLooks) {
   const std::uint64_t attachment = looks("volume-attachment");
   for (std::uint64_t i = 0; i < kPairs; ++i) pair();
   EXPECT_EQ(stage.state_of("v1"), "detached - unknown");
-  EXPECT_LE(stage.revision() - revisions, 28 * kPairs);
-  EXPECT_LE(looks("volume") - volume, 12 * kPairs);
-  EXPECT_LE(looks("volume-attachment") - attachment, 7 * kPairs);
+  EXPECT_LE(stage.revision() - revisions, 26 * kPairs);
+  EXPECT_LE(looks("volume") - volume, 10 * kPairs);
+  EXPECT_LE(looks("volume-attachment") - attachment, 5 * kPairs);
   RecordProperty("writes", std::to_string(stage.revision() - revisions));
   RecordProperty("volume-looks", std::to_string(looks("volume") - volume));
   RecordProperty("attachment-looks", std::to_string(looks("volume-attachment") - attachment));

@@ -6,6 +6,7 @@
 
 #include "model/coordination/lease.h"
 #include "model/core/pod.h"
+#include "model/longhorn/volume.h"
 #include "registry/namespaces.h"
 #include "store/memory/memory_store.h"
 
@@ -95,6 +96,54 @@ class Teller final : public Controller {
   std::vector<std::string>& looks_;
 };
 
+// Two controllers of one volume: the first gives it to a node, the second has it opened there.
+class Giver final : public Controller {
+ public:
+  explicit Giver(std::vector<std::string>& looks, bool settled = true) : looks_(looks), settled_(settled) {}
+  std::string_view name() const override { return "giver"; }
+  std::string_view successor() const override { return "opener"; }
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<model::longhorn::Volume>(), key_by_name, digest_wish}};
+  }
+  Plan reconcile(const View& view, const Key& key) const override {
+    looks_.push_back("giver");
+    Plan plan;
+    const auto volume = view.find<model::longhorn::Volume>(key.space, key.name);
+    if (!volume || !volume->spec.node_id.empty()) return plan;
+    model::longhorn::Volume next = *volume;
+    next.spec.node_id = "node-1";
+    plan.update(volume, next);
+    plan.settled = settled_;
+    return plan;
+  }
+
+ private:
+  std::vector<std::string>& looks_;
+  bool settled_;
+};
+
+class Opener final : public Controller {
+ public:
+  explicit Opener(std::vector<std::string>& looks) : looks_(looks) {}
+  std::string_view name() const override { return "opener"; }
+  std::vector<Wake> wakes() const override { return {{&kind_of<model::longhorn::Volume>(), key_by_name}}; }
+  Plan reconcile(const View& view, const Key& key) const override {
+    using State = model::longhorn::VolumeState;
+    looks_.push_back("opener");
+    Plan plan;
+    const auto volume = view.find<model::longhorn::Volume>(key.space, key.name);
+    if (!volume || volume->spec.node_id.empty() || volume->status.state == State::attaching) return plan;
+    model::longhorn::Volume next = *volume;
+    next.status.state = State::attaching;
+    plan.update_status(volume, next);
+    plan.settled = true;
+    return plan;
+  }
+
+ private:
+  std::vector<std::string>& looks_;
+};
+
 class Runtimes : public testing::Test {
  protected:
   Runtimes() {
@@ -111,6 +160,9 @@ class Runtimes : public testing::Test {
   void start(std::unique_ptr<Controller> controller) {
     std::vector<std::unique_ptr<Controller>> controllers;
     controllers.push_back(std::move(controller));
+    start(std::move(controllers));
+  }
+  void start(std::vector<std::unique_ptr<Controller>> controllers) {
     runtime_ = std::make_unique<Runtime>(registry_, std::move(controllers));
     election_ = std::make_unique<LeaderElection>(registry_, *runtime_, LeaderOptions{.identity = "one"});
     group_ = std::make_unique<TaskGroup>(executor_);
@@ -205,6 +257,44 @@ TEST_F(Runtimes, ASettledPlanWakesItsOwnKeyNoMoreAndEverybodyElsesWriteDoes) {
   EXPECT_THAT(looks_, ElementsAre("tell-1", "tell-1"));
   put("tell-1", R"({"holderIdentity":"somebody"})");
   EXPECT_THAT(looks_, ElementsAre("tell-1", "tell-1", "tell-1"));
+}
+
+// As versions go: the one that made it, and what the controllers wrote.
+class Successors : public Runtimes {
+ protected:
+  Json make_volume() {
+    const registry::ResourceName where{&kind_of<model::longhorn::Volume>(), "default", "", ""};
+    const auto made =
+        block_on(executor_, registry_.create(where, *parse_json(R"({"metadata":{"name":"v"}})"), {}));
+    EXPECT_TRUE(made.ok());
+    settle();
+    return *registry_.find(*where.kind, "default", "v");
+  }
+  void start_both(bool settled) {
+    std::vector<std::unique_ptr<Controller>> controllers;
+    controllers.push_back(std::make_unique<Giver>(looks_, settled));
+    controllers.push_back(std::make_unique<Opener>(looks_));
+    start(std::move(controllers));
+  }
+};
+
+TEST_F(Successors, PlanForTheSameTransactionAndNobodyIsWokenByIt) {
+  start_both(true);
+  const Json volume = make_volume();
+  EXPECT_EQ(*volume.find_path({"spec", "nodeID"}), Json("node-1"));
+  EXPECT_EQ(*volume.find_path({"status", "state"}), Json("attaching"));
+  EXPECT_EQ(runtime_->stats(0).commits, 1u);
+  EXPECT_EQ(runtime_->stats(0).writes, 1u);
+  EXPECT_EQ(runtime_->stats(1).commits, 0u) << "it travelled with the first";
+  EXPECT_EQ(runtime_->stats(1).writes, 1u);
+  EXPECT_THAT(looks_, ElementsAre("giver", "opener"));
+}
+
+TEST_F(Successors, AFirstPlanThatIsNotSettledIsLookedAtAgain) {
+  start_both(false);
+  const Json volume = make_volume();
+  EXPECT_EQ(*volume.find_path({"status", "state"}), Json("attaching"));
+  EXPECT_EQ(std::count(looks_.begin(), looks_.end(), "giver"), 2);
 }
 
 TEST_F(Runtimes, FiguresAreKeptPerController) {
@@ -364,6 +454,32 @@ TEST_F(Beginning, WhatIsStuckHoldsNobodyUpForLong) {
   EXPECT_THAT(take(), IsEmpty());
   executor_.advance(1s);
   EXPECT_THAT(take(), ElementsAre("c", "e"));
+}
+
+TEST_F(Beginning, IsCountedOverAllQueuesOfAGate) {
+  KeyedQueue other(executor_, &gate_);
+  ask({"a"});
+  other.add_new({"", "b"});
+  ask({"c"});
+  other.add_new({"", "a"});  // begun already, by the first queue
+  EXPECT_THAT(take(), ElementsAre("a"));
+  EXPECT_EQ(other.waiting(), 2u);
+  EXPECT_FALSE(other.try_take({"", "b"})) << "it waits there";
+  EXPECT_FALSE(other.try_take({"", "d"})) << "no room";
+  end("a", false);
+  EXPECT_THAT(take(), ElementsAre("c"));
+}
+
+TEST_F(Beginning, AKeyThatWasTakenOutOfTurnIsNobodyElsesUntilItIsDone) {
+  const Key key{"", "a"};
+  ASSERT_TRUE(queue_.try_take(key));
+  EXPECT_FALSE(queue_.try_take(key));
+  queue_.add(key);
+  EXPECT_THAT(take(), IsEmpty());
+  queue_.put_back(key);
+  EXPECT_THAT(take(), ElementsAre("a"));
+  end("a", false);
+  EXPECT_EQ(queue_.waiting(), 0u);
 }
 
 TEST_F(Beginning, WhoeverIsWokenBySomethingElseIsNotHeldBack) {

@@ -6,6 +6,7 @@
 #include "model/longhorn/backing_image.h"
 #include "model/longhorn/node.h"
 #include "model/longhorn/recurring_job.h"
+#include "model/longhorn/replica.h"
 #include "model/longhorn/snapshot.h"
 #include "model/longhorn/volume.h"
 #include "model/longhorn/volume_attachment.h"
@@ -211,6 +212,21 @@ TEST(Conditions, TheTransitionTimeMovesOnlyWithTheStatus) {
   EXPECT_TRUE(set_condition(conditions, {.type = "Satisfied", .status = ConditionStatus::yes}, later));
   EXPECT_EQ(conditions[0].last_transition_time, format_rfc3339(later));
   EXPECT_EQ(conditions.size(), 1u);
+}
+
+TEST(Instances, LeaveOutWhatIsZeroButForWhatComesAndGoesWithTheProcess) {
+  Replica replica;
+  replica.spec.volume_name = "v";
+  EXPECT_EQ(to_text(*encode(replica).find("spec")), R"({"volumeName":"v","nodeID":"","desireState":""})");
+  Json json = encode(replica);
+  replica.status.port = 10000;
+  replica.spec.failed_at = "2026-01-01T00:00:00Z";
+  encode_onto(json, replica);
+  replica.status.port = 0;
+  replica.spec.failed_at.clear();
+  encode_onto(json, replica);
+  EXPECT_EQ(*json.find_path({"status", "port"}), Json(0));
+  EXPECT_EQ(json.find_path({"spec", "failedAt"}), nullptr);
 }
 
 }  // namespace
