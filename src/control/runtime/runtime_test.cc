@@ -126,7 +126,12 @@ class Opener final : public Controller {
  public:
   explicit Opener(std::vector<std::string>& looks) : looks_(looks) {}
   std::string_view name() const override { return "opener"; }
-  std::vector<Wake> wakes() const override { return {{&kind_of<model::longhorn::Volume>(), key_by_name}}; }
+  // By volumes that are given to a node.
+  std::vector<Wake> wakes() const override {
+    return {{&kind_of<model::longhorn::Volume>(), [](const Json& object) {
+               return object.find_path({"spec", "nodeID"}) != nullptr ? key_by_name(object) : Key{};
+             }}};
+  }
   Plan reconcile(const View& view, const Key& key) const override {
     using State = model::longhorn::VolumeState;
     looks_.push_back("opener");
