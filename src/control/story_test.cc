@@ -307,6 +307,20 @@ TEST(Story, RoomOnADiskIsNotPromisedTwice) {
   EXPECT_TRUE(scheduled("v3"));
 }
 
+// The step that gives the place back and the one that takes it write the same Ledger.
+TEST(Story, UnderALimitTheVolumeGoesFromOneTicketToTheNextOnItsNode) {
+  Stage stage;
+  stage.set_setting("node-attach-limit", "2");
+  stage.create_volume("v1");
+  stage.add_ticket("v1", "first", "longhorn-api", "node-1", R"(,"parameters":{"disableFrontend":"true"})");
+  stage.add_ticket("v1", "second", "longhorn-api", "node-1", R"(,"parameters":{"disableFrontend":"false"})");
+  EXPECT_TRUE(stage.is_satisfied("v1", "first"));
+  EXPECT_FALSE(stage.is_satisfied("v1", "second"));
+  stage.remove_ticket("v1", "first");
+  EXPECT_TRUE(stage.is_satisfied("v1", "second"));
+  EXPECT_EQ(stage.state_of("v1"), "attached node-1 healthy");
+}
+
 TEST(Story, TheLimitOfANodeHoldsAndAPlaceThatComesFreeIsTaken) {
   Stage stage;
   stage.set_setting("node-attach-limit", "2");

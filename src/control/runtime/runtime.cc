@@ -78,6 +78,8 @@ struct Runtime::Lane {
   std::unordered_map<Key, std::vector<Reads::Read>, KeyHash> reads;  // what each key's last look read
   OwnWrites own;
   Lane* successor = nullptr;
+  // Keys whose plan was refused when the successor had joined it: the next look at them is by itself.
+  std::unordered_set<Key, KeyHash> alone;
   std::size_t under_way = 0;
   ControllerStats stats;
 };
@@ -314,11 +316,30 @@ struct Runtime::Turn {
   std::optional<Plan> next;   // what the successor says, if it was asked; its writes are in the plan
 };
 
+namespace {
+
+bool is_same_object(const registry::ResourceName& left, const registry::ResourceName& right) {
+  return left.kind == right.kind && left.name == right.name && left.space == right.space;
+}
+
+// Whether both write the same part of an object.
+bool clash(const std::vector<registry::Mutation>& writes, const std::vector<registry::Mutation>& more) {
+  using Type = registry::Mutation::Type;
+  for (const registry::Mutation& left : writes)
+    for (const registry::Mutation& right : more)
+      if (is_same_object(left.what, right.what) && (left.type != Type::update || right.type != Type::update ||
+                                                    left.what.subresource == right.what.subresource))
+        return true;
+  return false;
+}
+
+}  // namespace
+
 // Not for what begins and ends objects, which is known only when it is written.
 void Runtime::ask_successor(Lane& lane, const Key& key, Turn& turn) {
   turn.settled = turn.plan.settled;
   turn.next.reset();
-  if (lane.successor == nullptr || turn.plan.writes.empty()) return;
+  if (lane.successor == nullptr || turn.plan.writes.empty() || lane.alone.erase(key) > 0) return;
   Lane& next = *lane.successor;
   const std::optional<Outcome> outcome = Outcome::of(turn.plan, source_);
   if (!outcome) return;
@@ -341,6 +362,8 @@ void Runtime::ask_successor(Lane& lane, const Key& key, Turn& turn) {
   remember_reads(next, key, view.reads());
   for (const Outcome::Change& change : outcome->changes()) decoder_.forget(change.after.get());
   if (more.writes.empty()) return;
+  // Two changes of one thing are no transaction: the successor then hears of the plan as ever.
+  if (clash(turn.plan.writes, more.writes)) return turn.next.reset();
   const std::optional<Outcome> end = Outcome::of(more, *outcome);
   turn.settled = turn.settled && end;
   if (turn.settled && wakes(lane, end->changes())) {
@@ -357,8 +380,7 @@ void Runtime::ask_successor(Lane& lane, const Key& key, Turn& turn) {
   std::vector<registry::Mutation>& writes = turn.plan.writes;
   for (registry::Mutation& write : more.writes) {
     auto place = std::find_if(writes.begin(), writes.end(), [&](const registry::Mutation& one) {
-      return one.what.kind == write.what.kind && one.what.name == write.what.name &&
-             one.what.space == write.what.space;
+      return is_same_object(one.what, write.what);
     });
     if (place != writes.end()) ++place;
     writes.insert(place, std::move(write));
@@ -496,6 +518,7 @@ Task<Result<void>> Runtime::write(Lane& lane, Key key, Turn* turn, registry::Gua
                                                                     {"namespace", key.space},
                                                                     {"name", key.name},
                                                                     {"reason", written.error().error}});
+    if (turn->next) lane.alone.insert(key);
     co_return written.error().error;
   }
   ++lane.stats.commits;

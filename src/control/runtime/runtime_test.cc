@@ -48,6 +48,15 @@ class Copier final : public Controller {
   Digest digest_;
 };
 
+// Adds one to the Lease "count", where there is one.
+void count_in(const View& view, const std::string& space, Plan& plan) {
+  const auto count = view.find<Lease>(space, "count", [](const Json*) -> std::uint64_t { return 0; });
+  if (!count) return;
+  Lease sum = *count;
+  sum.spec.lease_transitions = sum.spec.lease_transitions.value_or(0) + 1;
+  plan.update(count, sum);
+}
+
 // Each of its keys adds one to the Lease "count", once: a busy object that all of them write.
 class Adder final : public Controller {
  public:
@@ -61,14 +70,11 @@ class Adder final : public Controller {
   Plan reconcile(const View& view, const Key& key) const override {
     Plan plan;
     const auto mine = view.find<Lease>(key.space, key.name);
-    const auto count = view.find<Lease>(key.space, "count", [](const Json*) -> std::uint64_t { return 0; });
-    if (!mine || !count || mine->spec.holder_identity.has_value()) return plan;
+    if (!mine || mine->spec.holder_identity.has_value()) return plan;
     Lease next = *mine;
     next.spec.holder_identity = "counted";
     plan.update(mine, next);
-    Lease sum = *count;
-    sum.spec.lease_transitions = sum.spec.lease_transitions.value_or(0) + 1;
-    plan.update(count, sum);
+    count_in(view, key.space, plan);
     return plan;
   }
 };
@@ -113,6 +119,7 @@ class Giver final : public Controller {
     model::longhorn::Volume next = *volume;
     next.spec.node_id = "node-1";
     plan.update(volume, next);
+    count_in(view, key.space, plan);
     plan.settled = settled_;
     return plan;
   }
@@ -141,6 +148,7 @@ class Opener final : public Controller {
     model::longhorn::Volume next = *volume;
     next.status.state = State::attaching;
     plan.update_status(volume, next);
+    count_in(view, key.space, plan);
     plan.settled = true;
     return plan;
   }
@@ -293,6 +301,17 @@ TEST_F(Successors, PlanForTheSameTransactionAndNobodyIsWokenByIt) {
   EXPECT_EQ(runtime_->stats(1).commits, 0u) << "it travelled with the first";
   EXPECT_EQ(runtime_->stats(1).writes, 1u);
   EXPECT_THAT(looks_, ElementsAre("giver", "opener"));
+}
+
+TEST_F(Successors, WriteByThemselvesWhatTheFirstOneWritesToo) {
+  put("count", "{}");
+  start_both(true);
+  const Json volume = make_volume();
+  EXPECT_EQ(*volume.find_path({"status", "state"}), Json("attaching"));
+  const JsonPtr count = registry_.find(kind_of<Lease>(), "default", "count");
+  EXPECT_EQ(count->find("spec")->get_int64("leaseTransitions"), 2);
+  EXPECT_EQ(runtime_->stats(0).commits, 1u);
+  EXPECT_EQ(runtime_->stats(1).commits, 1u);
 }
 
 TEST_F(Successors, AFirstPlanThatIsNotSettledIsLookedAtAgain) {
