@@ -185,7 +185,9 @@ void Runtime::notice(const store::Change& change) {
   }
   Writers writers(lanes_.size());
   for (const auto& lane : lanes_) writers[lane->index] = lane->own.take(change);
+  if (before != nullptr) decoder_.replace(before.get(), after);
   if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
+    if (before == nullptr && after != nullptr) decoder_.expect(after);
     for (const auto& [lane, wake] : found->second) {
       KeyedQueue& queue = lanes_[lane]->queue;
       for_each_woken(wake, before, after, [&, lane = lane, &wake = wake](const Key& key) {
@@ -200,7 +202,6 @@ void Runtime::notice(const store::Change& change) {
       });
     }
   }
-  if (before != nullptr) decoder_.forget(before.get());
   wake_readers(change.key(), before.get(), after.get(), writers);
   // Readers of everything of a kind, in its namespace or in all.
   wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get(), writers);

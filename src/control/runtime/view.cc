@@ -43,6 +43,17 @@ void Decoder::put(const JsonPtr& json, std::shared_ptr<const void> value) {
   slots_[json.get()] = Slot{json, std::move(value)};
 }
 
+void Decoder::replace(const Json* before, const JsonPtr& after) {
+  const auto found = slots_.find(before);
+  if (found == slots_.end()) return;
+  slots_.erase(found);
+  if (after != nullptr) expect(after);
+}
+
+void Decoder::expect(const JsonPtr& json) {
+  if (!slots_.contains(json.get())) put(json, nullptr);
+}
+
 void Decoder::complain(const Json& json, const Error& error) {
   log_error("an object does not fit its kind and is passed over",
             {{"name", registry::metadata_text(json, "name")}, {"reason", error}});

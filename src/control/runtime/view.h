@@ -57,15 +57,17 @@ Json name_and_version(const Json& object);
 Json without_managed_fields(const Json& object);
 
 // Typed objects by the Json they were decoded from: an object that has not changed is not decoded again, and
-// its Json stays decoded for whoever else looks at it. What was replaced is forgotten at once; beyond that it
-// is bounded by what is in use: at a sweep, what was not asked for again since the last one is dropped.
+// its Json stays decoded for whoever else looks at it. A new version takes its predecessor's place before
+// anybody asks for it, while its Json is still at hand from its write: read from its text again it would
+// cost more than all that is done with it. Bounded by what is in use: at a sweep, what was not asked for
+// since the last one is dropped.
 class Decoder {
  public:
   // Null when the object does not fit its kind, which validation does not let happen.
   template <class T>
   std::shared_ptr<const T> get(const JsonPtr& json) {
     const auto found = slots_.find(json.get());
-    if (found != slots_.end()) {
+    if (found != slots_.end() && found->second.value != nullptr) {
       found->second.used = true;
       return std::static_pointer_cast<const T>(found->second.value);
     }
@@ -78,8 +80,11 @@ class Decoder {
     put(json, value);
     return value;
   }
-  // A newer version has taken its place.
   void forget(const Json* json) { slots_.erase(json); }
+  // A newer version has taken its place; null: the object is gone.
+  void replace(const Json* before, const JsonPtr& after);
+  // A new object that will be asked for.
+  void expect(const JsonPtr& json);
   std::size_t size() const { return slots_.size(); }
 
  private:
@@ -87,8 +92,8 @@ class Decoder {
   static constexpr std::size_t kFewest = 8192;
   struct Slot {
     JsonPtr keep;  // so that its address stays its own
-    std::shared_ptr<const void> value;
-    bool used = false;  // again, since the last sweep
+    std::shared_ptr<const void> value;  // null: nobody has asked yet
+    bool used = false;                  // again, since the last sweep
   };
   // Without managedFields: who set what is the server's business, and a plan must not bring them back.
   template <class T>
