@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -14,17 +15,41 @@
 namespace moor {
 namespace {
 
+constexpr std::size_t kWaitingBytes = 16 * 1024;
+
 // spdlog brings the sink and its lock; the line is ours, because its JSON pattern does not escape.
 struct Logger {
   std::atomic<LogLevel> least{LogLevel::warn};
   std::atomic<LogFormat> format{LogFormat::text};
   RealClock clock;
   std::shared_ptr<spdlog::logger> sink;
+  std::atomic<bool> deferred{false};
+  std::atomic<bool> waits{false};
+  std::mutex mutex;     // of what waits
+  std::string waiting;  // whole lines but for the last one's end
 
+  ~Logger() { flush(); }
   Logger() {
     sink = std::make_shared<spdlog::logger>("moor", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     sink->set_pattern("%v");
     sink->set_level(spdlog::level::trace);
+  }
+  void flush() {
+    const std::lock_guard lock(mutex);
+    if (!waiting.empty()) sink->log(spdlog::level::info, waiting);
+    waiting.clear();
+    waits = false;
+    sink->flush();
+  }
+  void write(LogLevel level, std::string_view line) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!waiting.empty()) waiting.push_back('\n');
+      waiting += line;
+      waits = true;
+      if (deferred && level < LogLevel::warn && waiting.size() < kWaitingBytes) return;
+    }
+    flush();
   }
 };
 
@@ -110,12 +135,21 @@ void log_line(LogLevel level, std::string_view message, LogFields fields) {
   const LogFormat format = logger().format;
   const std::string line = format_log_line(format, level, message, fields);
   const std::string time = format_timestamp_micro(logger().clock.wall());
-  if (format == LogFormat::json) {
-    logger().sink->log(spdlog::level::info, fmt::format("{{\"time\":\"{}\",{}}}", time, line));
-  } else {
-    logger().sink->log(spdlog::level::info, fmt::format("{} {}", time, line));
-  }
-  logger().sink->flush();
+  const std::string whole =
+      format == LogFormat::json ? fmt::format("{{\"time\":\"{}\",{}}}", time, line) : time + " " + line;
+  logger().write(level, whole);
+}
+
+void defer_log(bool deferred) {
+  logger().deferred = deferred;
+}
+
+bool log_waits() {
+  return logger().waits.load(std::memory_order_relaxed);
+}
+
+void flush_log() {
+  logger().flush();
 }
 
 }  // namespace moor

@@ -54,6 +54,13 @@ inline void log_error(std::string_view message, LogFields fields = {}) {
   log_line(LogLevel::error, message, fields);
 }
 
+// While deferred, lines below `warn` wait for flush_log(), so that one system call writes many: for a program
+// with a Loop, which flushes before it waits, and a server, which does before an answer leaves. A line of
+// `warn` and above, or one too many, writes all of them at once.
+void defer_log(bool deferred);
+bool log_waits();
+void flush_log();
+
 // Exactly what log_line prints after the time, for tests and for other sinks.
 std::string format_log_line(LogFormat format, LogLevel level, std::string_view message, LogFields fields);
 

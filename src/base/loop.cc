@@ -10,6 +10,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/log.h"
+
 namespace moor {
 namespace asio = boost::asio;
 
@@ -38,6 +40,14 @@ struct Loop::Inside {
     if (thread.load(std::memory_order_relaxed) == self) return;
     thread = self;
     has_older_work = true;
+  }
+  // Something of others', waiting for it if it must; what was logged is written before that.
+  bool run_other() {
+    if (log_waits()) {
+      if (context.poll_one() > 0) return true;
+      flush_log();
+    }
+    return context.run_one() > 0;
   }
   void run_ready() {
     const Work work = std::move(ready.front());
@@ -80,7 +90,7 @@ void Loop::stop_timer(TimerId timer) {
 
 bool Loop::run_one() {
   inside_->take_over();
-  if (inside_->ready.empty()) return inside_->context.run_one() > 0;
+  if (inside_->ready.empty()) return inside_->run_other();
   if (inside_->has_older_work || inside_->own >= kOwnPerTurn) {
     const bool done = inside_->context.poll_one() > 0;
     if (!done) inside_->has_older_work = false;

@@ -83,6 +83,33 @@ TEST(Ids, UuidsAreVersionFourAndDistinct) {
   EXPECT_EQ(make_suffix(random).size(), 5u);
 }
 
+TEST(Log, LinesWaitForTheFlushAndKeepTheirOrder) {
+  configure_log(LogLevel::info, LogFormat::text);
+  defer_log(true);
+  testing::internal::CaptureStderr();
+  log_info("first");
+  log_info("second");
+  EXPECT_TRUE(log_waits());
+  flush_log();
+  EXPECT_FALSE(log_waits());
+  log_info("third");
+  log_warn("fourth");  // waits for nobody, nor do those before it
+  EXPECT_FALSE(log_waits());
+  log_info(std::string(20'000, 'x'));  // too much to wait
+  EXPECT_FALSE(log_waits());
+  defer_log(false);
+  log_info("fifth");
+  EXPECT_FALSE(log_waits());
+  const std::string text = testing::internal::GetCapturedStderr();
+  configure_log(LogLevel::warn, LogFormat::text);
+  std::size_t at = 0;
+  for (const char* line :
+       {" info first\n", " info second\n", " info third\n", " warn fourth\n", "x\n", " info fifth\n"}) {
+    at = text.find(line, at);
+    ASSERT_NE(at, std::string::npos) << line << text;
+  }
+}
+
 TEST(Log, FieldsAreQuotedWhereNeeded) {
   EXPECT_EQ(format_log_line(LogFormat::text, LogLevel::info, "started",
                             {{"volume", "v1"}, {"epoch", 7}, {"why", "a b\n"}, {"e", ""}}),

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/yield.h"
 
 namespace moor::http {
 namespace {
@@ -256,6 +257,10 @@ Task<Connection::Next> Connection::handle(Exchange& exchange) {
     co_return next;
   }
   transport_->monitor(nullptr);
+  // What was logged of it is written before the answer leaves, together with what others have logged in this
+  // turn.
+  if (log_waits()) co_await Yield{server_.loop};
+  if (log_waits()) flush_log();
   const bool close = !exchange.head.keep_alive || server_.stopping || peer_gone_ ||
                      response.headers.has_token("connection", "close");
   co_return co_await send(exchange, std::move(response), close);

@@ -295,6 +295,7 @@ Task<Result<void>> serve(House& house, Control* control, TaskGroup& group, Serve
   if (url) {
     fmt::print("ready {}\n", url->to_string());
     std::fflush(stdout);
+    defer_log(true);
     log_info("serving", {{"url", url->to_string()}, {"store", arguments.store}});
     (void)co_await until_cancelled(house.loop, token);
     log_info("stopping", {{"reason", token.reason()}});

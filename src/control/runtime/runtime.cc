@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/plant.h"
+#include "base/yield.h"
 #include "control/runtime/outcome.h"
 #include "model/coordination/lease.h"
 #include "model/longhorn/group.h"
@@ -21,16 +22,6 @@ constexpr std::string_view kNodeLeases = "mooring-node-lease";
 // A conflict is normal and cured by reading; other failures are not cured by hurry.
 constexpr Duration kConflictPause = std::chrono::milliseconds(2);
 constexpr Duration kErrorPause = std::chrono::milliseconds(50);
-
-// Lets others have the thread between two looks that needed no waiting.
-struct Yield {
-  Executor& executor;
-  bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) const {
-    executor.post([waiter] { waiter.resume(); });
-  }
-  void await_resume() const {}
-};
 
 }  // namespace
 
@@ -75,7 +66,7 @@ struct Runtime::Lane {
   std::unique_ptr<Controller> controller;
   KeyedQueue queue;
   std::set<const model::KindInfo*> family;
-  std::unordered_map<Key, std::vector<Reads::Read>, KeyHash> reads;  // what each key's last look read
+  FlatMap<Key, std::vector<Reads::Read>, KeyHash> reads;  // what each key's last look read
   OwnWrites own;
   Lane* successor = nullptr;
   // Keys whose plan was refused when the successor had joined it: the next look at them is by itself.
@@ -187,7 +178,6 @@ void Runtime::notice(const store::Change& change) {
   for (const auto& lane : lanes_) writers[lane->index] = lane->own.take(change);
   if (before != nullptr) decoder_.replace(before.get(), after);
   if (const auto found = wakes_.find(parts.kind); found != wakes_.end()) {
-    if (before == nullptr && after != nullptr) decoder_.expect(after);
     for (const auto& [lane, wake] : found->second) {
       KeyedQueue& queue = lanes_[lane]->queue;
       for_each_woken(wake, before, after, [&, lane = lane, &wake = wake](const Key& key) {
@@ -279,7 +269,7 @@ Task<Result<void>> Runtime::work(Lane& lane, registry::Guard term, CancelToken t
         lane.queue.failed(key, done.is(Errc::conflict) ? kConflictPause : kErrorPause);
       if (done.is(Errc::conflict)) CO_TRY_VOID(co_await registry_.catch_up());
     }
-    co_await Yield{registry_.executor()};
+    co_await Yield{registry_.executor()};  // a look may have needed no waiting
   }
 }
 
