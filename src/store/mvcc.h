@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "base/result.h"
 #include "store/journal.h"
 #include "store/store.h"
@@ -85,8 +85,8 @@ class Mvcc {
   void append(Keys::iterator key, Version version, Revision transaction);
   void prune(Keys::iterator key, std::vector<Revision>& forgotten);
 
-  Keys keys_;                                                    // in order, for lists
-  std::unordered_map<std::string_view, Keys::iterator> places_;  // the same, to be found without their order
+  Keys keys_;                                               // in order, for lists
+  FlatMap<TextKey, Keys::iterator, TextKey::Hash> places_;  // the same, to be found without their order
   std::deque<Past> history_;
   std::size_t history_bytes_ = 0;
   std::map<LeaseId, std::map<std::string, Revision>> leased_;  // staged or published, latest write per key

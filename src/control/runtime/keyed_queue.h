@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <memory>
-#include <unordered_map>
 
 #include "base/cancel.h"
 #include "base/completion.h"
@@ -60,7 +59,7 @@ class KeyedQueue {
   Executor& executor_;
   Gate* gate_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits at the gate
-  std::unordered_map<Key, Item, KeyHash> items_;
+  FlatMap<Key, Item, KeyHash> items_;
   std::deque<Key> order_;
   std::size_t held_count_ = 0;
   std::deque<Completion<bool>> idle_;

@@ -104,7 +104,7 @@ class Runtime final : public Duty {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const model::KindInfo*, std::vector<std::pair<std::size_t, Wake>>> wakes_;
   // By what was read, and by what of it counts.
-  std::unordered_map<std::string, std::vector<std::pair<Digest, Dependents>>> dependents_;
+  FlatTextMap<std::vector<std::pair<Digest, Dependents>>> dependents_;
   std::map<std::string, TimePoint> heartbeats_;
 };
 

@@ -36,8 +36,7 @@ Json without_managed_fields(const Json& object) {
 
 void Decoder::put(const JsonPtr& json, std::shared_ptr<const void> value) {
   if (slots_.size() >= sweep_at_) {
-    for (auto slot = slots_.begin(); slot != slots_.end();)
-      slot = std::exchange(slot->second.used, false) ? std::next(slot) : slots_.erase(slot);
+    erase_if(slots_, [](auto& slot) { return !std::exchange(slot.second.used, false); });
     sweep_at_ = std::max(kFewest, slots_.size() * 2);
   }
   slots_[json.get()] = Slot{json, std::move(value)};
@@ -47,11 +46,7 @@ void Decoder::replace(const Json* before, const JsonPtr& after) {
   const auto found = slots_.find(before);
   if (found == slots_.end()) return;
   slots_.erase(found);
-  if (after != nullptr) expect(after);
-}
-
-void Decoder::expect(const JsonPtr& json) {
-  if (!slots_.contains(json.get())) put(json, nullptr);
+  if (after != nullptr && !slots_.contains(after.get())) put(after, nullptr);
 }
 
 void Decoder::complain(const Json& json, const Error& error) {

@@ -10,11 +10,11 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "attach/settings.h"
 #include "base/clock.h"
+#include "base/flat_map.h"
 #include "control/runtime/source.h"
 #include "model/codec.h"
 #include "model/meta/object_meta.h"
@@ -81,19 +81,18 @@ class Decoder {
     return value;
   }
   void forget(const Json* json) { slots_.erase(json); }
-  // A newer version has taken its place; null: the object is gone.
+  // A newer version has taken its place; null: the object is gone. Nothing happens if nobody has asked for
+  // the older one.
   void replace(const Json* before, const JsonPtr& after);
-  // A new object that will be asked for.
-  void expect(const JsonPtr& json);
   std::size_t size() const { return slots_.size(); }
 
  private:
   // A thousand volumes being attached at once: eight objects each, of some ten KiB with their Json.
   static constexpr std::size_t kFewest = 8192;
   struct Slot {
-    JsonPtr keep;  // so that its address stays its own
+    JsonPtr keep;                       // so that its address stays its own
     std::shared_ptr<const void> value;  // null: nobody has asked yet
-    bool used = false;                  // again, since the last sweep
+    bool used = true;                   // since the last sweep
   };
   // Without managedFields: who set what is the server's business, and a plan must not bring them back.
   template <class T>
@@ -118,7 +117,7 @@ class Decoder {
   void put(const JsonPtr& json, std::shared_ptr<const void> value);
   static void complain(const Json& json, const Error& error);
 
-  std::unordered_map<const Json*, Slot> slots_;  // looked up, never iterated in an order that matters
+  FlatMap<const Json*, Slot> slots_;  // looked up, never iterated in an order that matters
   std::size_t sweep_at_ = kFewest;
 };
 

@@ -18,6 +18,7 @@
 #include "base/cancel.h"
 #include "base/completion.h"
 #include "base/executor.h"
+#include "base/flat_map.h"
 #include "base/task.h"
 #include "store/cache/hub.h"
 #include "store/cache/object.h"
@@ -94,7 +95,7 @@ class Cache {
   CacheOptions options_;
   Hub hub_;
   Objects objects_;
-  std::unordered_map<std::string_view, Objects::iterator> by_key_;  // to be found without their order
+  FlatMap<TextKey, Objects::iterator, TextKey::Hash> by_key_;  // to be found without their order
   std::unordered_map<Term, Places, TermHash> indexes_;
   std::multimap<Revision, Completion<bool>> waiters_;
   bool synced_ = false;

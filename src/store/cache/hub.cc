@@ -164,10 +164,10 @@ void Hub::publish(ChangePtr change) {
   revision_ = change->revision;
   const std::string& key = change->key();
   if (!buckets_.empty()) {
-    std::string prefix;
+    std::string_view prefix;
     for (std::size_t end = 0; end != std::string::npos; end = key.find('/', end)) {
       if (end != 0) ++end;  // the '/' belongs to the prefix
-      prefix.assign(key, 0, end);
+      prefix = std::string_view(key).substr(0, end);
       if (const auto found = buckets_.find(prefix); found != buckets_.end())
         offer_bucket(found->second, change);
     }

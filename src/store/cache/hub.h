@@ -13,12 +13,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/cancel.h"
 #include "base/completion.h"
 #include "base/executor.h"
+#include "base/flat_map.h"
 #include "base/task.h"
 #include "store/cache/object.h"
 
@@ -105,8 +105,7 @@ class Hub {
 
   Executor& executor_;
   HubOptions options_;
-  std::unordered_map<std::string, Bucket>
-      buckets_;  // by prefix or whole key; looked up, never iterated in order
+  FlatTextMap<Bucket> buckets_;  // by prefix or whole key; looked up, never iterated in order
   std::deque<ChangePtr> ring_;
   std::size_t ring_bytes_ = 0;
   Revision ring_start_ = 0;  // changes after this revision are in the ring
