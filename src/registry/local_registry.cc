@@ -15,8 +15,8 @@ LocalRegistry::LocalRegistry(Executor& executor, store::Store& store, Random& ra
           executor, store,
           [this](store::CachedObject& cached) {
             const auto written = written_.find(cached.entry.value.get());
-            const Json* object = written == written_.end() ? nullptr : &written->second;
-            recent_.keep(project(cached, object), cached.entry.value->size());
+            Json object = written == written_.end() ? Json() : std::exchange(written->second, Json());
+            recent_.keep(project(cached, std::move(object)), cached.entry.value->size());
           },
           options_.cache) {}
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/executor.h"
+#include "base/flat_map.h"
 #include "base/random.h"
 #include "registry/admission.h"
 #include "registry/projection.h"
@@ -143,8 +143,11 @@ class LocalRegistry final : public Registry, public Reader {
                              std::string_view name, const Identity& identity, bool dry_run) const;
   // `objects`: what each write was made from, or null.
   Task<Result<store::Committed>> commit(store::Transaction transaction, std::vector<Json> objects);
-  // What a write has become, for its caller.
-  void note_stored(const std::string& key, store::Revision revision, Written& written) const;
+  // The same for a single write; `written` becomes what is stored. It outlives the task.
+  Task<Result<store::Committed>> commit_one(store::Transaction transaction, Written* written);
+  // What a write has become, for its caller, who let go of the object (but for a removal's); null: the cache
+  // does not show it.
+  store::ObjectPtr take_back(const store::Write& write, store::Revision revision, Json& object) const;
 
   // several at once (local_transact.cc)
   // Parts of one object, one after the other; more than one only of updates.
@@ -164,7 +167,7 @@ class LocalRegistry final : public Registry, public Reader {
   mutable RecentObjects recent_;  // before the cache, which fills it
   // Objects that are being written, by the text that is being stored: the cache takes them over as they are
   // instead of reading its text. Each is here for as long as its commit, which holds the text.
-  std::unordered_map<const std::string*, Json> written_;
+  FlatMap<const std::string*, Json> written_;
   store::Cache cache_;
   std::vector<Admission*> admissions_;
 };

@@ -144,15 +144,21 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
       whole.writes.push_back(std::move(write));
       written.push_back({objects.size(), parts});
     }
-    for (std::size_t i = 0; i < parts; ++i) objects.push_back(staged.result);
+    const std::size_t place = objects.size();
+    objects.push_back(std::move(staged.result));
+    // What is written is taken back for all of its parts.
+    for (std::size_t i = 1; i < parts; ++i)
+      objects.push_back(staged.part.writes.empty() ? objects[place] : Json());
   }
   for (const Guard& guard : guards) {
     CO_TRY(store::Compare compare, compare_of(guard));
     add_compare(whole, std::move(compare));
   }
   if (options.dry_run || whole.writes.empty()) co_return objects;
-  std::vector<Json> stored;
-  for (const Place& place : written) stored.push_back(objects[place.first]);
+  const std::vector<store::Write> writes = whole.writes;
+  std::vector<Json> stored(written.size());
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (writes[i].value != nullptr) stored[i] = std::move(objects[written[i].first]);
   const auto done = co_await commit(std::move(whole), std::move(stored));
   const bool changed = done.is(Errc::conflict) || done.is(Errc::not_found) || done.is(Errc::already_exists);
   if (changed) {
@@ -162,9 +168,9 @@ Task<Answer<std::vector<Json>>> LocalRegistry::transact(std::vector<Mutation> mu
   }
   if (!done) co_return refuse_commit(done.error(), *first.kind, first.name);
   for (std::size_t i = 0; i < written.size(); ++i) {
-    const std::string version = std::to_string(done->revisions[i]);
-    for (std::size_t part = 0; part < written[i].parts; ++part)
-      objects[written[i].first + part]["metadata"].set("resourceVersion", version);
+    Json& object = objects[written[i].first];
+    take_back(writes[i], done->revisions[i], object);
+    for (std::size_t part = 1; part < written[i].parts; ++part) objects[written[i].first + part] = object;
   }
   co_return objects;
 }

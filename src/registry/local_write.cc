@@ -142,7 +142,7 @@ namespace {
 // Takes the texts of a commit out of the map again, however the commit ends.
 class Handover {
  public:
-  explicit Handover(std::unordered_map<const std::string*, Json>& written) : written_(written) {}
+  explicit Handover(FlatMap<const std::string*, Json>& written) : written_(written) {}
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
   ~Handover() {
@@ -155,7 +155,7 @@ class Handover {
   }
 
  private:
-  std::unordered_map<const std::string*, Json>& written_;
+  FlatMap<const std::string*, Json>& written_;
   std::vector<store::Value> texts_;  // held, so that no other text can have this address
 };
 
@@ -179,11 +179,33 @@ Task<Result<store::Committed>> LocalRegistry::commit(store::Transaction transact
   co_return committed;
 }
 
-void LocalRegistry::note_stored(const std::string& key, store::Revision revision, Written& written) const {
-  written.object["metadata"].set("resourceVersion", std::to_string(revision));
-  store::ObjectPtr cached = cache_.get(key);
-  if (cached != nullptr && cached->readable && cached->entry.revision == revision)
-    written.stored = Item(std::move(cached));
+// The cache has it by now, as a rule; if it lags, or the next version is in already, the text tells.
+store::ObjectPtr LocalRegistry::take_back(const store::Write& write, store::Revision revision,
+                                          Json& object) const {
+  if (write.value == nullptr) {
+    object["metadata"].set("resourceVersion", std::to_string(revision));
+    return nullptr;
+  }
+  store::ObjectPtr cached = cache_.get(write.key);
+  if (cached != nullptr && cached->readable && cached->entry.revision == revision) {
+    if (const JsonPtr stored = object_of(*cached)) object = *stored;
+    return cached;
+  }
+  auto decoded = decode_stored(*write.value, revision);
+  MOOR_ASSERT(decoded.ok(), "what was written to '{}' cannot be read: {}", write.key,
+              decoded.error().message);
+  object = *std::move(decoded);
+  return nullptr;
+}
+
+Task<Result<store::Committed>> LocalRegistry::commit_one(store::Transaction transaction, Written* written) {
+  const store::Write write = transaction.writes.front();
+  std::vector<Json> objects(1);
+  if (write.value != nullptr) objects.front() = std::move(written->object);
+  CO_TRY(store::Committed committed, co_await commit(std::move(transaction), std::move(objects)));
+  if (store::ObjectPtr cached = take_back(write, committed.last(), written->object))
+    written->stored = Item(std::move(cached));
+  co_return committed;
 }
 
 Task<Answer<Written>> LocalRegistry::create(ResourceName where, Json object, WriteOptions options) {
@@ -244,12 +266,10 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_create(ResourceName whe
   CO_TRY(Staged<Written> staged, stage_create(where, std::move(object), options, applied));
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
-  std::vector<Json> objects(1, written.object);
-  const std::string key = staged.part.writes.front().key;
-  const auto done = co_await commit(std::move(staged.part), std::move(objects));
+  const std::string name = metadata_text(written.object, "name");
+  const auto done = co_await commit_one(std::move(staged.part), &written);
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
-  if (!done) co_return refuse_commit(done.error(), *where.kind, metadata_text(written.object, "name"));
-  note_stored(key, done->last(), written);
+  if (!done) co_return refuse_commit(done.error(), *where.kind, name);
   co_return std::optional<Written>(std::move(written));
 }
 
@@ -409,12 +429,9 @@ Task<LocalRegistry::Attempt<Written>> LocalRegistry::try_change(ResourceName wha
   CO_TRY(Staged<Written> staged, stage_change(what, live, std::move(next), options));
   Written& written = staged.result;
   if (staged.part.writes.empty()) co_return std::optional<Written>(std::move(written));
-  std::vector<Json> objects(1, written.object);
-  const std::string key = staged.part.writes.front().key;
-  const auto done = co_await commit(std::move(staged.part), std::move(objects));
+  const auto done = co_await commit_one(std::move(staged.part), &written);
   if (done.is(Errc::conflict) || done.is(Errc::not_found)) co_return std::optional<Written>();
   if (!done) co_return refuse_commit(done.error(), *what.kind, what.name);
-  note_stored(key, done->last(), written);
   co_return std::optional<Written>(std::move(written));
 }
 

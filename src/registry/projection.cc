@@ -1,7 +1,5 @@
 #include "registry/projection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 
@@ -11,6 +9,12 @@
 
 namespace moor::registry {
 namespace {
+
+std::string assignment(std::string_view name, std::string_view value) {
+  std::string text;
+  text.reserve(name.size() + 1 + value.size());
+  return text.append(name).append("=").append(value);
+}
 
 void add_label_terms(const Json& metadata, std::vector<store::Term>& terms) {
   const Json* labels = metadata.find("labels");
@@ -93,7 +97,7 @@ std::uint32_t find_mark(std::string_view text, bool ours) {
 }  // namespace
 
 store::Term label_term(std::string_view key, std::string_view value) {
-  return {kLabelTerm, fmt::format("{}={}", key, value)};
+  return {kLabelTerm, assignment(key, value)};
 }
 
 store::Term owner_term(std::string_view uid) {
@@ -101,7 +105,7 @@ store::Term owner_term(std::string_view uid) {
 }
 
 store::Term field_term(std::string_view field, std::string_view value) {
-  return {kFieldTerm, fmt::format("{}={}", field, value)};
+  return {kFieldTerm, assignment(field, value)};
 }
 
 bool is_indexed(const model::KindInfo& kind, std::string_view field) {
@@ -128,20 +132,20 @@ std::string encode_stored(Json& object) {
 
 namespace {
 
-Result<Json> decode_or_take(const store::CachedObject& cached, const Json* written) {
-  if (written == nullptr) return decode_stored(*cached.entry.value, cached.entry.revision);
-  Json object = *written;
-  object["metadata"].set("resourceVersion", std::to_string(cached.entry.revision));
-  settle(object);
-  return object;
+Result<Json> decode_or_take(const store::CachedObject& cached, Json written) {
+  if (!written.is_object()) return decode_stored(*cached.entry.value, cached.entry.revision);
+  written["metadata"].set("resourceVersion", std::to_string(cached.entry.revision));
+  settle(written);
+  return written;
 }
 
 }  // namespace
 
-JsonPtr project(store::CachedObject& cached, const Json* written) {
+JsonPtr project(store::CachedObject& cached, Json written) {
   const model::KindInfo* kind = split_key(cached.entry.key).kind;
   if (kind == nullptr) return nullptr;
-  auto decoded = decode_or_take(cached, written);
+  const bool ours = written.is_object();
+  auto decoded = decode_or_take(cached, std::move(written));
   if (!decoded) {
     log_error("a stored object cannot be read", {{"key", cached.entry.key}, {"reason", decoded.error()}});
     return nullptr;
@@ -157,7 +161,7 @@ JsonPtr project(store::CachedObject& cached, const Json* written) {
   }
   cached.digest = digest_of_life(metadata);
   cached.readable = true;
-  cached.mark = find_mark(*cached.entry.value, written != nullptr);
+  cached.mark = find_mark(*cached.entry.value, ours);
   cached.decoded = object;
   return object;
 }
@@ -196,7 +200,7 @@ bool has_owner(const store::CachedObject& cached) {
 
 std::optional<std::string_view> label_of(const store::CachedObject& cached, std::string_view key) {
   // A key has no '=' in it, so the first term from "key=" on is this label's or another's.
-  const store::Term first{kLabelTerm, fmt::format("{}=", key)};
+  const store::Term first = label_term(key, "");
   const auto found = std::lower_bound(cached.terms.begin(), cached.terms.end(), first);
   if (found == cached.terms.end() || found->index != kLabelTerm || !found->value.starts_with(first.value))
     return std::nullopt;

@@ -23,8 +23,8 @@ bool lives_alike(const store::CachedObject& a, const store::CachedObject& b);
 
 // Answers what it decoded on the way: who keeps it for a moment spares the next reader the work. `written` is
 // the object that the text was made from, by encode_stored(), when its writer is at hand: then nothing is
-// decoded.
-JsonPtr project(store::CachedObject& object, const Json* written = nullptr);
+// decoded, nor copied if the writer has let go of it. Null: the text is read.
+JsonPtr project(store::CachedObject& object, Json written = {});
 // Null: the stored bytes are damaged, or no kind of ours lies at that key. Decodes, unless somebody holds
 // what was decoded before.
 JsonPtr object_of(const store::CachedObject& object);
