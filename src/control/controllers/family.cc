@@ -106,6 +106,12 @@ const Edit<lh::Engine>& Family::slot(const std::string& engine_name) const {
   return engine_name == slot_in_use ? engine : other;
 }
 
+const NodeLife& Family::life(const std::string& node) const {
+  const auto found = lives_.find(node);
+  if (found != lives_.end()) return found->second;
+  return lives_.emplace(node, node_life(view, node)).first->second;
+}
+
 Edit<mr::Ledger>& Family::ledger(const std::string& node) {
   const auto found = ledgers.find(node);
   if (found != ledgers.end()) return found->second;

@@ -104,6 +104,8 @@ struct Family {
   std::map<std::string, Edit<mr::Ledger>> ledgers;  // those that were touched, by node
 
   Edit<mr::Ledger>& ledger(const std::string& node);
+  // As node_life(), asked once: every step of a look wants to know it of the same few nodes.
+  const NodeLife& life(const std::string& node) const;
   // The engine of that slot; may be absent.
   Edit<lh::Engine>& slot(const std::string& engine_name);
   const Edit<lh::Engine>& slot(const std::string& engine_name) const;
@@ -125,6 +127,9 @@ struct Family {
   // Everything that was edited becomes writes of the plan.
   Plan finish();
   Plan plan;
+
+ private:
+  mutable std::map<std::string, NodeLife> lives_;
 };
 
 // Every disk of every node, for placing. Reads all nodes: only for volumes that have a replica to place.

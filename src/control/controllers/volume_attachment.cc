@@ -295,9 +295,9 @@ class VolumeAttachmentController final : public Controller {
       book = make_book({view, key}, volume, attachment, true);
       decision = attach::decide(book);
     }
-    write(decision, volume, attachment, book.now, plan);
+    write(decision, volume, attachment, book, plan);
     plan.unfinished = plan.unfinished || decision.volume.any();
-    if (plan.settled) look_ahead({view, key}, *volume, *attachment, decision);
+    if (plan.settled) look_ahead({view, key}, book);
     const bool limited = book.settings.node_attach_limit() > 0;
     if (limited && decision.takes_place_on && !MOOR_PLANT("control-ledger-not-written"))
       take_place(view, key, *decision.takes_place_on, plan);
@@ -365,29 +365,27 @@ class VolumeAttachmentController final : public Controller {
   }
 
   // The next look is at what this plan leaves, and may have no use for what this one had to read.
-  static void look_ahead(const Where& where, lh::Volume volume, lh::VolumeAttachment attachment,
-                         const attach::Decision& decision) {
+  static void look_ahead(const Where& where, const Book& after) {
     const auto& [view, key] = where;
-    attach::apply_decision(decision, volume, attachment);
-    if (attach::is_at_rest(volume, attachment)) return view.disregard_all();
-    if (!attach::is_plain(volume, attachment)) return;
+    if (attach::is_at_rest(after.volume, after.attachment)) return view.disregard_all();
+    if (!attach::is_plain(after.volume, after.attachment)) return;
     view.disregard<mr::Grant>(key.space, key.name);
     view.disregard<lh::Engine>(key.space, engine_name(key.name));
     view.disregard<lh::Engine>(key.space, second_engine_name(key.name));
   }
 
+  // The book becomes what the decision leaves.
   static void write(const attach::Decision& decision, const Object<lh::Volume>& volume,
-                    const Object<lh::VolumeAttachment>& attachment, model::Time now, Plan& plan) {
-    lh::Volume next_volume = *volume;
-    lh::VolumeAttachment next = *attachment;
-    const attach::Applied applied = attach::apply_decision(decision, next_volume, next);
-    if (applied.volume) plan.update(volume, next_volume);
+                    const Object<lh::VolumeAttachment>& attachment, Book& book, Plan& plan) {
+    const attach::Applied applied = attach::apply_decision(decision, book.volume, book.attachment);
+    const lh::VolumeAttachment& next = book.attachment;
+    if (applied.volume) plan.update(volume, book.volume);
     // Tickets and their statuses are one object: the tickets first, the statuses at the next look.
     if (applied.attachment_spec) {
       plan.update(attachment, next);
     } else if (applied.attachment_status) {
-      if (const auto until = attach::untold_until(decision, *attachment, now))
-        plan.again(std::max<Duration>(*until - now, std::chrono::milliseconds(1)));
+      if (const auto until = attach::untold_until(decision, *attachment, book.now))
+        plan.again(std::max<Duration>(*until - book.now, std::chrono::milliseconds(1)));
       else
         plan.update_status(attachment, next);
     }

@@ -20,7 +20,7 @@ void stop_replicas(Family& family) {
 // What the volume waits for until its engine is released.
 void tell_waiting(Family& family) {
   const mr::GrantHolder& holder = *family.grant->spec.active;
-  const NodeLife node = node_life(family.view, holder.node);
+  const NodeLife& node = family.life(holder.node);
   if (!node.ready)
     return family.set_condition(
         lh::kVolumeClosing, true, "NodeNotReady",
@@ -45,7 +45,7 @@ template <class T>
 void let_go_of_lost(Family& family, const Object<T>& object) {
   const std::string& node = object->spec.node_id;
   if (!object->metadata.is_being_deleted()) return;
-  if (node_life(family.view, node).exists && !node.empty()) return;
+  if (family.life(node).exists && !node.empty()) return;
   T freed = *object;
   std::erase(freed.metadata.finalizers, std::string(lh::kFinalizer));
   family.plan.update(object, freed);

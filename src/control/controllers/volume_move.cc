@@ -130,7 +130,7 @@ void prove_fence(Family& family, const std::optional<mr::GrantHolder>& holder) {
 bool is_loser_gone(const Family& family, MoveSide side) {
   const Edit<lh::Engine>& engine = family.slot(slot_of(family, side));
   if (!engine) return true;
-  const NodeLife node = node_life(family.view, engine->spec.node_id);
+  const NodeLife& node = family.life(engine->spec.node_id);
   if (!node.ready) return true;  // fenced: it is not waited for
   return engine->spec.desire_state == InstanceState::stopped &&
          engine->status.current_state == InstanceState::stopped;
@@ -202,7 +202,7 @@ std::string objection_to_standby(Family& family) {
   const Edit<lh::Engine>& engine = family.slot(slot_of(family, MoveSide::destination));
   if (engine && engine->metadata.is_being_deleted())
     return fmt::format("waits until node {} has cleaned up after an earlier move", engine->spec.node_id);
-  if (!node_life(family.view, move.destination_node_id).ready)
+  if (!family.life(move.destination_node_id).ready)
     return fmt::format("node {} is not ready", move.destination_node_id);
   if (move.failures > 0 && move.last_failure_at) {
     const model::Time when = *move.last_failure_at + restart_pause(move.failures);
@@ -250,7 +250,7 @@ std::string grant_standby(Family& family) {
   }
   if (std::string why = objection_to_standby(family); !why.empty()) return why;
   const Seat seat = seat_of(family, MoveSide::destination);
-  const NodeLife node = node_life(family.view, seat.node);
+  const NodeLife& node = family.life(seat.node);
   auto granted = attach::set_standby(next, {seat.engine, seat.node, node.incarnation});
   if (!granted) return granted.error().message;
   family.grant.edit().spec = std::move(*granted);
@@ -317,7 +317,7 @@ void tell_agents(Family& family, MovePhase phase) {
 // A start above all others on that side; the other side is fenced when it serves.
 std::string grant_side(Family& family, MoveSide side) {
   const Seat seat = seat_of(family, side);
-  const NodeLife node = node_life(family.view, seat.node);
+  const NodeLife& node = family.life(seat.node);
   if (const auto ended = proof_of_release(family, Release::of_node))
     attach::record_proof(family.grant.edit().spec, *ended);
   auto granted = attach::grant_over(family.grant->spec, {seat.engine, seat.node, node.incarnation});
@@ -340,7 +340,7 @@ std::string swap(Family& family) {
     family.grant.edit().spec = std::move(*swapped);
     return "";
   }
-  if (!node_life(family.view, seat.node).ready) return fmt::format("node {} is not ready", seat.node);
+  if (!family.life(seat.node).ready) return fmt::format("node {} is not ready", seat.node);
   return grant_side(family, MoveSide::destination);
 }
 
@@ -488,7 +488,7 @@ bool is_other_side_released(const Family& family) {
     // just now, and the agent says `stopped` of it once it is called back.
     const bool taken_up = (*engine)->spec.epoch <= (*engine)->status.epoch;
     if (taken_up && (state == InstanceState::none || state == InstanceState::stopped)) continue;
-    if (node_life(family.view, (*engine)->spec.node_id).ready) return false;
+    if (family.life((*engine)->spec.node_id).ready) return false;
   }
   return true;
 }
@@ -511,7 +511,7 @@ void clean_up_after_moves(Family& family) {
   const mr::GrantSpec& grant = family.grant->spec;
   const auto names = [&](const auto& holder) { return holder && holder->engine == other->metadata.name; };
   if (names(grant.active) || names(grant.standby)) return;  // S25
-  const NodeLife node = node_life(family.view, other->spec.node_id);
+  const NodeLife& node = family.life(other->spec.node_id);
   if (other->metadata.is_being_deleted()) {
     // Its agent cleans up when it is back; without the object it stops what it finds.
     if (node.ready || !other->metadata.has_finalizer(lh::kFinalizer)) return;

@@ -56,7 +56,7 @@ Readiness readiness_of(const Family& family) {
       continue;
     }
     const lh::Replica& replica = *found->second;
-    const NodeLife node = node_life(family.view, replica.spec.node_id);
+    const NodeLife& node = family.life(replica.spec.node_id);
     const bool runs = node.ready && replica.spec.desire_state == InstanceState::running &&
                       replica.status.current_state == InstanceState::running && replica.status.port > 0;
     if (runs)
@@ -133,7 +133,7 @@ void fault(Family& family, const Readiness& ready) {
 }
 
 void start_engine(Family& family, const Seat& seat, const std::optional<mr::ReleaseProof>& proof) {
-  const NodeLife node = node_life(family.view, seat.node);
+  const NodeLife& node = family.life(seat.node);
   const Readiness ready = readiness_of(family);
   const bool restart = proof.has_value();
   const auto since = family.holds_since(lh::kVolumeOpening);
@@ -200,7 +200,7 @@ std::map<std::string, std::string> member_addresses(const Family& family, const 
     const auto mode = family.grant->spec.members.find(name);
     const auto replica = family.replicas.find(name);
     if (mode == family.grant->spec.members.end() || mode->second != MemberMode::rw ||
-        replica == family.replicas.end() || !node_life(family.view, replica->second->spec.node_id).ready)
+        replica == family.replicas.end() || !family.life(replica->second->spec.node_id).ready)
       continue;
     addresses.emplace(name, address);
   }
@@ -244,7 +244,7 @@ std::optional<mr::ReleaseProof> proof_of_end(const Family& family, const mr::Gra
     proof.by = fmt::format("agent of {}", holder.node);
     return proof;
   }
-  const NodeLife node = node_life(family.view, holder.node);
+  const NodeLife& node = family.life(holder.node);
   return attach::incarnation_proof(holder, node.incarnation, family.view.now());
 }
 
@@ -258,7 +258,7 @@ bool is_serving(const Family& family) {
   const bool any_rw = std::any_of(status.replica_mode_map.begin(), status.replica_mode_map.end(),
                                   [](const auto& one) { return one.second == lh::ReplicaMode::rw; });
   // What a node said in an earlier life speaks of a process that is gone (S13).
-  const bool lives = node_life(family.view, active->node).incarnation <= active->incarnation;
+  const bool lives = family.life(active->node).incarnation <= active->incarnation;
   return runs && !status.standby && any_rw && lives && engine->spec.desire_state == InstanceState::running;
 }
 
@@ -279,7 +279,7 @@ attach::Progress progress_of(const Family& family) {
     if (state == InstanceState::none || has_ended(state) || replica.spec.node_id.empty()) return true;
     // Without an engine a replica's process does nothing; one on a node that does not answer is not waited
     // for.
-    return !node_life(family.view, replica.spec.node_id).ready;
+    return !family.life(replica.spec.node_id).ready;
   });
   return progress;
 }
@@ -373,7 +373,7 @@ void lift_fault(Family& family) {
                                [&](const auto& member) {
                                  const auto found = family.replicas.find(member.first);
                                  return member.second == MemberMode::rw && found != family.replicas.end() &&
-                                        node_life(family.view, found->second->spec.node_id).ready;
+                                        family.life(found->second->spec.node_id).ready;
                                });
   if (!any || must_pause(family) || MOOR_PLANT("control-fault-forever")) return;
   family.status().robustness = Robustness::unknown;
