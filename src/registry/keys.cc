@@ -31,14 +31,21 @@ std::string prefix_of(const model::KindInfo& kind, std::string_view space) {
 }
 
 // Several times per read and write: by hand, in one piece.
-std::string key_of(const model::KindInfo& kind, std::string_view space, std::string_view name) {
+std::string_view put_key(std::string& buffer, const model::KindInfo& kind, std::string_view space,
+                         std::string_view name) {
   const std::string_view group = kind.group.empty() ? std::string_view("core") : kind.group;
   const std::string_view part = kind.namespaced ? space : kNoSpace;
+  buffer.clear();
+  buffer.reserve(group.size() + kind.plural.size() + part.size() + name.size() + 3);
+  buffer.append(group).append(1, '/').append(kind.plural).append(1, '/');
+  if (!part.empty()) buffer.append(part).append(1, '/');
+  return buffer.append(name);
+}
+
+std::string key_of(const model::KindInfo& kind, std::string_view space, std::string_view name) {
   std::string key;
-  key.reserve(group.size() + kind.plural.size() + part.size() + name.size() + 3);
-  key.append(group).append(1, '/').append(kind.plural).append(1, '/');
-  if (!part.empty()) key.append(part).append(1, '/');
-  return key.append(name);
+  put_key(key, kind, space, name);
+  return key;
 }
 
 KeyParts split_key(std::string_view key) {

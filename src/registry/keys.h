@@ -10,6 +10,9 @@
 namespace moor::registry {
 
 std::string key_of(const model::KindInfo& kind, std::string_view space, std::string_view name);
+// The same in memory that is used again, for keys that are only looked up.
+std::string_view put_key(std::string& buffer, const model::KindInfo& kind, std::string_view space,
+                         std::string_view name);
 // All namespaces when `space` is empty. Ends in '/'.
 std::string prefix_of(const model::KindInfo& kind, std::string_view space);
 

@@ -41,7 +41,7 @@ Task<Result<void>> LocalRegistry::catch_up() {
 
 JsonPtr LocalRegistry::find(const model::KindInfo& kind, std::string_view space,
                             std::string_view name) const {
-  const store::ObjectPtr found = cache_.get(key_of(kind, space, name));
+  const store::ObjectPtr found = cache_.get(put_key(wanted_, kind, space, name));
   return found == nullptr ? nullptr : object_of(*found);
 }
 

@@ -168,6 +168,7 @@ class LocalRegistry final : public Registry, public Reader {
   // Objects that are being written, by the text that is being stored: the cache takes them over as they are
   // instead of reading its text. Each is here for as long as its commit, which holds the text.
   FlatMap<const std::string*, Json> written_;
+  mutable std::string wanted_;  // find()'s key
   store::Cache cache_;
   std::vector<Admission*> admissions_;
 };

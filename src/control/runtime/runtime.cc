@@ -193,13 +193,15 @@ void Runtime::notice(const store::Change& change) {
     }
   }
   wake_readers(change.key(), before.get(), after.get(), writers);
-  // Readers of everything of a kind, in its namespace or in all.
-  wake_readers(registry::prefix_of(*parts.kind, parts.space), before.get(), after.get(), writers);
-  if (!parts.space.empty())
-    wake_readers(registry::prefix_of(*parts.kind, ""), before.get(), after.get(), writers);
+  // Readers of everything of a kind, in its namespace or in all: the key begins with their prefixes.
+  std::string_view prefix = std::string_view(change.key()).substr(0, change.key().size() - parts.name.size());
+  wake_readers(prefix, before.get(), after.get(), writers);
+  if (parts.space.empty()) return;
+  prefix.remove_suffix(parts.space.size() + 1);
+  wake_readers(prefix, before.get(), after.get(), writers);
 }
 
-void Runtime::wake_readers(const std::string& key, const Json* before, const Json* after,
+void Runtime::wake_readers(std::string_view key, const Json* before, const Json* after,
                            const Writers& writers) {
   const auto found = dependents_.find(key);
   if (found == dependents_.end()) return;

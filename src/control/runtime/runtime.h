@@ -87,7 +87,7 @@ class Runtime final : public Duty {
   void notice(const store::Change& change);
   // The lanes' own keys, where the change is their own write.
   using Writers = std::vector<std::optional<Key>>;
-  void wake_readers(const std::string& key, const Json* before, const Json* after, const Writers& writers);
+  void wake_readers(std::string_view key, const Json* before, const Json* after, const Writers& writers);
   void check_settled(const Lane& lane, const Key& key, const Plan& plan, const View::Moment& moment);
   void remember_reads(Lane& lane, const Key& key, const Reads& reads);
   void note_read(const Dependent& dependent, const Reads::Read& read);
