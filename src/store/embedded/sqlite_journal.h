@@ -22,15 +22,15 @@
 
 namespace moor::store::embedded {
 
-// In pages of 4 KiB of the write-ahead log.
+// In pages of 8 KiB of the write-ahead log.
 struct CheckpointOptions {
-  std::uint64_t start = 1'024;  // so much is new: the background copy begins
+  std::uint64_t start = 512;  // so much is new: the background copy begins
   // The log is so long that it begins anew, which holds the writer up for about a millisecond: rarely, so
   // that few writes meet it.
-  std::uint64_t restart = 8'192;
-  std::uint64_t finish = 64;     // so little is left that the writer itself copies it then
-  std::uint64_t rounds = 4;      // of background copying before the writer finishes whatever is left
-  std::uint64_t limit = 16'000;  // here the writer waits for the background copy
+  std::uint64_t restart = 4'096;
+  std::uint64_t finish = 32;    // so little is left that the writer itself copies it then
+  std::uint64_t rounds = 4;     // of background copying before the writer finishes whatever is left
+  std::uint64_t limit = 8'000;  // here the writer waits for the background copy
 };
 
 class SqliteJournal final : public Journal {
