@@ -22,7 +22,8 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-[[noreturn]] void become_server(const std::string& program, const std::string& directory, int out) {
+[[noreturn]] void become_server(const std::string& program, const std::string& directory, Wire wire,
+                                int out) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string log = directory + "/log";
   const int file = ::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
@@ -30,6 +31,7 @@ std::string read_text(const std::string& path) {
   ::dup2(file, STDERR_FILENO);
   const std::string state = directory + "/state";
   ::execl(program.c_str(), program.c_str(), "server", "--dir", state.c_str(), "--listen", "127.0.0.1:0",
+          wire == Wire::plain ? "--insecure-loopback" : static_cast<char*>(nullptr),
           static_cast<char*>(nullptr));
   ::_exit(127);
 }
@@ -42,12 +44,13 @@ std::string first_line(int in) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(const std::string& program, const std::string& scratch) : scratch_(scratch) {
+ServerProcess::ServerProcess(const std::string& program, const std::string& scratch, Wire wire)
+    : scratch_(scratch), wire_(wire) {
   int ends[2];
   MOOR_ASSERT(::pipe2(ends, O_CLOEXEC) == 0);
   process_ = ::fork();
   MOOR_ASSERT(process_ >= 0);
-  if (process_ == 0) become_server(program, scratch_.path(), ends[1]);
+  if (process_ == 0) become_server(program, scratch_.path(), wire, ends[1]);
   ::close(ends[1]);
   const std::string line = first_line(ends[0]);
   ::close(ends[0]);
@@ -64,12 +67,14 @@ ServerProcess::~ServerProcess() {
 }
 
 http::ClientOptions ServerProcess::client_options() const {
-  const std::string pki = scratch_.path() + "/state/pki/";
   http::ClientOptions options;
   options.endpoint = url_;
-  options.tls.ca_pem = read_text(pki + "ca.crt");
-  options.tls.certificate_pem = read_text(pki + "admin.crt");
-  options.tls.key_pem = read_text(pki + "admin.key");
+  if (wire_ == Wire::tls) {
+    const std::string pki = scratch_.path() + "/state/pki/";
+    options.tls.ca_pem = read_text(pki + "ca.crt");
+    options.tls.certificate_pem = read_text(pki + "admin.crt");
+    options.tls.key_pem = read_text(pki + "admin.key");
+  }
   options.max_connections = 1;
   options.max_body_bytes = std::size_t{1} << 30;
   return options;

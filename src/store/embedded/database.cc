@@ -94,7 +94,8 @@ Result<std::unique_ptr<Database>> Database::make_new(const Place& place) {
   TRY_VOID(make_private_file(file));
   {
     TRY(Connection connection, Connection::open(file, place.vfs, Connection::Mode::create));
-    TRY_VOID(connection.execute("PRAGMA page_size=8192; PRAGMA auto_vacuum=NONE; PRAGMA synchronous=FULL;"));
+    TRY_VOID(connection.execute(
+        fmt::format("PRAGMA page_size={}; PRAGMA auto_vacuum=NONE; PRAGMA synchronous=FULL;", kPageBytes)));
     TRY_VOID(connection.execute(
         fmt::format("BEGIN; {} INSERT INTO meta VALUES(1,0,0,0,0,0,{}); PRAGMA application_id={};"
                     "PRAGMA user_version={}; COMMIT; PRAGMA journal_mode=WAL;",

@@ -20,6 +20,9 @@
 namespace moor::store::embedded {
 
 inline constexpr std::uint64_t kFormatVersion = 1;
+// Of a new store; an older one keeps the 4 KiB it was made with. Objects of a volume have 2 to 3 KiB: three
+// of them fit, where smaller pages held one each and log and copy were a fourth longer (bench/attach).
+inline constexpr std::size_t kPageBytes = 8192;
 inline constexpr std::uint64_t kApplicationId = 0x4d6f6f72;  // "Moor", in the SQLite header
 
 struct Place {

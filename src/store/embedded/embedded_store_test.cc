@@ -1,5 +1,6 @@
 // What the embedded store does beyond the contract of all stores: files, restarts, refusals.
 #include "store/embedded/embedded_store.h"
+#include "store/embedded/database.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -229,7 +230,8 @@ TEST_F(EmbeddedStore, FlippedBitAnywhereInTheDataIsRefused) {
   std::ifstream(file(), std::ios::binary).read(good.data(), static_cast<std::streamsize>(size));
   int refused = 0;
   int tried = 0;
-  for (std::size_t at = 4096 * 4 + 3000; at < size; at += 4096, ++tried) {
+  // Rows lie at the end of their pages.
+  for (std::size_t at = embedded::kPageBytes * 5 - 500; at < size; at += embedded::kPageBytes, ++tried) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
     std::ofstream(file(), std::ios::binary).write(bad.data(), static_cast<std::streamsize>(size));
@@ -314,7 +316,7 @@ TEST_F(EmbeddedStore, LogStaysShortWhileManyWrite) {
   auto done = await(group.join());
   ASSERT_TRUE(done.ok()) << done.error().message;
   // 3,200 writes of 2 KB are 6 MB of pages at least; one batch beyond the limit is the most there can be.
-  EXPECT_LT(fs::file_size(file().string() + "-wal"), (400u + 100u) * 4200u);
+  EXPECT_LT(fs::file_size(file().string() + "-wal"), (400u + 100u) * (embedded::kPageBytes + 100));
   close();
   open();
   EXPECT_EQ(status().revision, 3200u);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/loop.h"
+#include "store/embedded/database.h"
 #include "store/embedded/embedded_store.h"
 #include "store/embedded/testing/fault_vfs.h"
 #include "store/embedded/testing/temporary_directory.h"
@@ -121,7 +122,7 @@ TEST_F(FailingDisk, FullDiskRefusedWriteIsNotFoundByAnOpenRightAfterIt) {
 }
 
 TEST_F(FailingDisk, ACommitIsOneWriteOfTheLogAndOneSync) {
-  ASSERT_TRUE(put_pair(std::string(40'000, 'x')).ok());  // makes room for more than the next one
+  ASSERT_TRUE(put_pair(std::string(80'000, 'x')).ok());  // makes room for more than the next one
   const std::uint64_t before = vfs_.operations();
   ASSERT_TRUE(put_pair(std::string(5'000, 'x')).ok());
   EXPECT_EQ(vfs_.operations() - before, 2u);
@@ -148,7 +149,7 @@ TEST_F(FailingDisk, ALogWithoutSpaceForRoomAheadDoesWithout) {
   EXPECT_EQ(vfs_.faults_hit(), 1u);
   const auto tight = fs::file_size(log);
   ASSERT_TRUE(put_pair(std::string(5'000, 'x')).ok());
-  EXPECT_LT(fs::file_size(log), tight + 40'000);
+  EXPECT_LT(fs::file_size(log), tight + 10 * embedded::kPageBytes);
   reopen();
   EXPECT_EQ(get("/left"), std::string(5'000, 'x'));
 }
@@ -210,7 +211,7 @@ TEST_F(FailingCopy, NoSpaceForTheDatabaseLeavesEverythingInTheLog) {
   EXPECT_GT(vfs_.faults_hit(), 0u);
   EXPECT_TRUE(store_->ready().ok());
   const auto log = temporary_.path() / "store" / "store.db-wal";
-  EXPECT_GT(std::filesystem::file_size(log), 300u * 4096u);
+  EXPECT_GT(std::filesystem::file_size(log), 300u * embedded::kPageBytes);
   vfs_.clear();
   // A commit that does not make the file longer has begun the log anew.
   bool anew = false;

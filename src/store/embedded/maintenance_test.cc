@@ -189,7 +189,7 @@ TEST_F(Maintenance, CheckFindsBrokenPagesAndChangesNothing) {
     std::ifstream in(file("old"), std::ios::binary);
     bytes.assign(std::istreambuf_iterator<char>(in), {});
   }
-  for (std::size_t at = 4096 * 6; at < 4096 * 7; ++at) bytes[at] = '\x55';
+  for (std::size_t at = kPageBytes * 6; at < kPageBytes * 7; ++at) bytes[at] = '\x55';
   std::ofstream(file("old"), std::ios::binary) << bytes;
   const auto report = check_store(place("old"));
   ASSERT_TRUE(report.ok());

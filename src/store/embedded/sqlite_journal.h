@@ -22,7 +22,7 @@
 
 namespace moor::store::embedded {
 
-// In pages of 8 KiB of the write-ahead log.
+// In pages of the write-ahead log.
 struct CheckpointOptions {
   std::uint64_t start = 512;  // so much is new: the background copy begins
   // The log is so long that it begins anew, which holds the writer up for about a millisecond: rarely, so
