@@ -29,6 +29,22 @@ class Writes : public World {
   }
 };
 
+TEST_F(Writes, AreAnsweredWithWhatIsStoredEvenIfTheCacheDoesNotShowItYet) {
+  volume("v1");
+  group_.cancel();  // the cache follows no longer
+  EXPECT_TRUE(wait(group_.join()).ok());
+  const auto made = create(at("volumes.longhorn.io"), R"({"metadata":{"name":"v2"},"spec":{"size":"4096"}})");
+  ASSERT_EQ(refusal_text(made), "");
+  EXPECT_EQ(made->stored, nullptr);
+  const auto last = [this] { return std::to_string(wait(store_->status())->revision); };
+  EXPECT_EQ(metadata_text(made->object, "resourceVersion"), last());
+  EXPECT_EQ(text(made->object, {"spec", "size"}), R"("4096")");
+  const auto changed = merge(at("volumes.longhorn.io", "v1"), R"({"spec":{"numberOfReplicas":2}})");
+  ASSERT_EQ(refusal_text(changed), "");
+  EXPECT_EQ(metadata_text(changed->object, "resourceVersion"), last());
+  EXPECT_EQ(text(changed->object, {"spec", "numberOfReplicas"}), "2");
+}
+
 TEST_F(Writes, ACreatedObjectGetsItsIdentityDefaultsAndOwnership) {
   const Json made = volume();
   EXPECT_TRUE(is_uuid(metadata_text(made, "uid")));
