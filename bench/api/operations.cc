@@ -15,7 +15,7 @@ namespace {
 // which is the best that can be had of it.
 constexpr const char* kPut = "etcd put";
 constexpr const char* kSharedPut = "etcd put, one connection";
-// etcd's puts go without TLS, so this is what they compare with; the goals are judged by the creates with it.
+// etcd's puts go without TLS: like with like. What people run has it, and is judged beside that.
 constexpr const char* kPlainCreate = "create, without TLS";
 
 struct Row {
@@ -100,10 +100,14 @@ void create_plainly(const ApiBench& bench, Report& report, Rows& rows, Place pla
 void set_goals(ApiBench& bench, Rows& rows) {
   for (const std::size_t connections : bench.connections) {
     if (!bench.with_etcd || connections == 1) continue;
-    const double ratio =
-        median(rows[{connections, "create"}].per_second) / median(rows[{connections, kPut}].per_second);
-    bench.goals.push_back(at_least(
-        fmt::format("durable creates ÷ bare etcd puts, {} connections", connections), 2, ratio, "×"));
+    for (const auto& [what, how] :
+         {std::pair(kPlainCreate, "neither with TLS"), {"create", "ours with TLS"}}) {
+      const double ratio =
+          median(rows[{connections, what}].per_second) / median(rows[{connections, kPut}].per_second);
+      bench.goals.push_back(
+          at_least(fmt::format("durable creates ÷ bare etcd puts, {} connections, {}", connections, how), 2,
+                   ratio, "×"));
+    }
   }
   for (const auto& [what, limit] : {std::pair("create", 300.), {"get", 100.}, {"status patch", 300.}}) {
     double worst = 0;
