@@ -25,7 +25,6 @@ class TextKey {
   TextKey(std::string_view text) : text_(text), hash_(TextHash()(text)) {}
   // NOLINTNEXTLINE(google-explicit-constructor): likewise
   TextKey(const std::string& text) : TextKey(std::string_view(text)) {}
-  std::string_view text() const { return text_; }
   bool operator==(const TextKey& other) const { return hash_ == other.hash_ && text_ == other.text_; }
   struct Hash {
     std::size_t operator()(const TextKey& key) const { return key.hash_; }
