@@ -181,9 +181,9 @@ void JournaledStore::send_batch() {
     waiting_.pop_front();
   }
   if (journal_compacted_ < mvcc_.compacted()) batch.compacted = mvcc_.compacted();
-  while (!forget_.empty() && batch.forget.size() < options_.forget_per_batch) {
-    batch.forget.push_back(forget_.front());
-    forget_.pop_front();
+  while (has_to_forget() && batch.forget.size() < options_.forget_per_batch) {
+    batch.forget.push_back(*forget_.begin());
+    forget_.erase(forget_.begin());
   }
   if (sent_.empty() && batch.forget.empty() && !batch.compacted) return;
   in_flight_ = true;
@@ -198,7 +198,7 @@ void JournaledStore::send_batch() {
       mvcc_.publish(last);
       journal_compacted_ = compacted;
     } else {
-      forget_.insert(forget_.begin(), forgotten.begin(), forgotten.end());
+      forget(forgotten);
     }
     batch_done(std::move(result));
   });
@@ -227,7 +227,7 @@ void JournaledStore::batch_done(Result<void> result) {
   // The callbacks may start new writes; they see this object in order: published, woken, idle.
   for (Waiting& waiting : safe) waiting.done({});
   limit_history();
-  if (!waiting_.empty() || !forget_.empty()) schedule_batch();
+  if (!waiting_.empty() || has_to_forget()) schedule_batch();
 }
 
 // Everything staged rests on what was just refused, so all of it goes.
@@ -250,8 +250,8 @@ Task<Result<std::unique_ptr<WatchStream>>> JournaledStore::watch(std::string pre
   co_return std::make_unique<Stream>(*this, std::move(prefix), after);
 }
 
-void JournaledStore::forget(std::vector<Revision> records) {
-  forget_.insert(forget_.end(), records.begin(), records.end());
+void JournaledStore::forget(const std::vector<Revision>& records) {
+  forget_.insert(records.begin(), records.end());
 }
 
 // A little with every batch: forgetting thousands at once would hold up whoever writes next.

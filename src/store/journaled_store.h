@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/completion.h"
 #include "base/executor.h"
@@ -30,6 +31,9 @@ struct JournaledOptions {
   std::size_t batch_records = 2'000;
   // Old records erased per batch: a large compaction must not hold up the writers behind it.
   std::size_t forget_per_batch = 500;
+  // So many wait to be erased, the oldest first: what was written together lies together, and is erased
+  // together once all of it has come. Found again at the next open, so nothing is lost with them.
+  std::size_t forget_gathered = 4'000;
   // Writers beyond this are told Errc::unavailable instead of queueing without bound.
   std::size_t waiting_transactions = 20'000;
 };
@@ -77,7 +81,8 @@ class JournaledStore final : public Store {
   void refuse_all(const Error& sent_error, const Error& waiting_error);
   void wake_streams();
   void limit_history();
-  void forget(std::vector<Revision> records);
+  void forget(const std::vector<Revision>& records);
+  bool has_to_forget() const { return forget_.size() > options_.forget_gathered; }
   void arm_lease(LeaseId lease, Duration after);
   void end_lease(LeaseId lease, Done done);
 
@@ -89,7 +94,9 @@ class JournaledStore final : public Store {
   std::deque<Waiting> sent_;     // handed over, not yet safe
   bool in_flight_ = false;
   bool scheduled_ = false;
-  std::deque<Revision> forget_;  // ascending; leaves the journal with the next batches
+  // What the journal still holds for nobody. The oldest leaves first: were a removal to leave before what it
+  // removed, a restart would bring that back.
+  std::set<Revision> forget_;
   Revision journal_compacted_ = 0;
   std::optional<Error> stopped_;
   std::optional<Error> full_;                 // the last batch found no space

@@ -197,6 +197,7 @@ TEST_F(JournaledStoreTest, TooManyWaitingWritersAreTurnedAway) {
 TEST_F(JournaledStoreTest, HistoryIsBoundedAndLeavesTheJournalInOrder) {
   options_.history_records = 20;
   options_.forget_per_batch = 3;
+  options_.forget_gathered = 0;
   open({});
   for (int i = 0; i < 60; ++i) {
     std::optional<Result<Committed>> slot;
@@ -219,6 +220,39 @@ TEST_F(JournaledStoreTest, HistoryIsBoundedAndLeavesTheJournalInOrder) {
   EXPECT_EQ(block_on(executor_, store_->status())->compacted, compacted);
   auto stream = block_on(executor_, store_->watch("", compacted));
   EXPECT_EQ(block_on(executor_, (*stream)->next())->events.size(), 60 - compacted);
+}
+
+// Whatever of it has left the journal when the process ends: a removal must not leave before what it removed.
+TEST_F(JournaledStoreTest, WhatGathersToBeForgottenComesBackWithNoRestart) {
+  options_.history_records = 8;
+  options_.forget_per_batch = 2;
+  options_.forget_gathered = 12;
+  open({});
+  std::map<std::string, std::string> expected;
+  std::size_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "k" + std::to_string(i * 7 % 11);
+    const bool removal = i % 3 == 2;
+    std::optional<Result<Committed>> slot;
+    start(removal ? Transaction{{}, {Write::remove(key)}} : put(key, std::to_string(i)), slot);
+    if (removal)
+      expected.erase(key);
+    else
+      expected[key] = std::to_string(i);
+    while (!script_->pending.empty()) {
+      answer({});
+      Mvcc again;
+      ASSERT_TRUE(again.load(script_->kept).ok());
+      std::map<std::string, std::string> found;
+      const auto page = again.list({});
+      for (const Entry& entry : page->entries) found[entry.key] = *entry.value;
+      EXPECT_EQ(found, expected) << "after write " << i;
+    }
+    ASSERT_TRUE(slot.has_value());
+    most = std::max(most, script_->kept.records.size());
+  }
+  EXPECT_LE(most, 11u + 8 + 12 + 2);  // what is live, history, what gathers, a batch
+  EXPECT_GT(most, 12u + 8) << "nothing gathered";
 }
 
 TEST_F(JournaledStoreTest, HistoryThatIsFarTooLongIsForgottenInSteps) {
