@@ -185,6 +185,7 @@ void JournaledStore::send_batch() {
     batch.forget.push_back(*forget_.begin());
     forget_.erase(forget_.begin());
   }
+  if (forget_.empty()) clearing_ = false;
   if (sent_.empty() && batch.forget.empty() && !batch.compacted) return;
   in_flight_ = true;
   if (MOOR_PLANT("store-shown-before-safe"))
@@ -264,6 +265,7 @@ void JournaledStore::limit_history() {
 Task<Result<Revision>> JournaledStore::compact(Revision revision) {
   if (stopped_) co_return *stopped_;
   forget(mvcc_.compact(revision));
+  clearing_ = true;
   const Revision compacted = mvcc_.compacted();
   const Completion<Result<void>> done(executor_);
   enqueue({}, {}, [done](Result<void> result) { done.set(std::move(result)); });

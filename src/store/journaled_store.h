@@ -82,7 +82,7 @@ class JournaledStore final : public Store {
   void wake_streams();
   void limit_history();
   void forget(const std::vector<Revision>& records);
-  bool has_to_forget() const { return forget_.size() > options_.forget_gathered; }
+  bool has_to_forget() const { return forget_.size() > (clearing_ ? 0 : options_.forget_gathered); }
   void arm_lease(LeaseId lease, Duration after);
   void end_lease(LeaseId lease, Done done);
 
@@ -97,6 +97,7 @@ class JournaledStore final : public Store {
   // What the journal still holds for nobody. The oldest leaves first: were a removal to leave before what it
   // removed, a restart would bring that back.
   std::set<Revision> forget_;
+  bool clearing_ = false;  // somebody asked for a compaction: nothing waits until all of it has left
   Revision journal_compacted_ = 0;
   std::optional<Error> stopped_;
   std::optional<Error> full_;                 // the last batch found no space
