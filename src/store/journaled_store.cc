@@ -185,7 +185,6 @@ void JournaledStore::send_batch() {
     batch.forget.push_back(*forget_.begin());
     forget_.erase(forget_.begin());
   }
-  if (forget_.empty()) clearing_ = false;
   if (sent_.empty() && batch.forget.empty() && !batch.compacted) return;
   in_flight_ = true;
   if (MOOR_PLANT("store-shown-before-safe"))
@@ -198,6 +197,7 @@ void JournaledStore::send_batch() {
     if (result) {
       mvcc_.publish(last);
       journal_compacted_ = compacted;
+      if (forget_.empty()) clearing_ = false;
     } else {
       forget(forgotten);
     }
