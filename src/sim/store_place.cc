@@ -115,11 +115,13 @@ SimJournal::~SimJournal() {
 
 // The process ends with a batch under way: nobody will hear what became of it.
 void SimJournal::lose() {
-  if (under_way_ == nullptr) return;
+  if (under_way_.empty()) return;
   context_.scheduler.cancel(event_);
-  const auto batch = std::exchange(under_way_, nullptr);
-  if (context_.scheduler.random().chance(1, 2)) disk_.apply(*batch, through_);
-  process_.post([done = std::exchange(done_, {})] { done(make_error(Errc::unavailable, "severed")); });
+  if (context_.scheduler.random().chance(1, 2)) disk_.apply(under_way_.batch, through_);
+  process_.post([written = std::exchange(under_way_, {}), behind = std::exchange(waiting_, {})] {
+    written.tell(make_error(Errc::unavailable, "severed"));
+    behind.tell(make_error(Errc::unavailable, "severed"));
+  });
 }
 
 void SimJournal::append(store::JournalBatch batch, Done done) {
@@ -127,13 +129,16 @@ void SimJournal::append(store::JournalBatch batch, Done done) {
     process_.post([done = std::move(done)] { done(make_error(Errc::unavailable, "severed")); });
     return;
   }
-  MOOR_ASSERT(under_way_ == nullptr, "one batch at a time");
-  under_way_ = std::make_shared<store::JournalBatch>(std::move(batch));
-  done_ = std::move(done);
+  waiting_.add(std::move(batch), std::move(done));
+  if (under_way_.empty()) write();
+}
+
+void SimJournal::write() {
+  under_way_ = std::exchange(waiting_, {});
   event_ = context_.scheduler.after(context_.scheduler.between(200us, 4ms), [this] {
-    const auto safe = std::exchange(under_way_, nullptr);
-    disk_.apply(*safe, through_);
-    process_.post([done = std::exchange(done_, {})] { done({}); });
+    disk_.apply(under_way_.batch, through_);
+    process_.post([safe = std::exchange(under_way_, {})] { safe.tell({}); });
+    if (!waiting_.empty()) write();
   });
 }
 

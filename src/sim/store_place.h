@@ -40,7 +40,8 @@ class JournalDisk {
   std::map<store::Value, std::string> authors_;  // looked up, never walked: its order is that of addresses
 };
 
-// Of one process; a crash between append and `done` keeps or loses the batch, whole.
+// Of one process. One batch is under way; those that come meanwhile become safe together after it. A crash
+// keeps or loses what is under way, whole, and loses what is behind it.
 class SimJournal final : public store::Journal {
  public:
   SimJournal(Context& context, SimProcess& process, JournalDisk& disk, std::string through);
@@ -54,9 +55,10 @@ class SimJournal final : public store::Journal {
   JournalDisk& disk_;
   std::string through_;
   void lose();
+  void write();
 
-  std::shared_ptr<store::JournalBatch> under_way_;
-  Done done_;
+  store::Gathered under_way_;
+  store::Gathered waiting_;
   Scheduler::EventId event_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

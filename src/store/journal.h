@@ -52,11 +52,23 @@ class Journal {
   using Done = std::function<void(Result<void>)>;
   virtual ~Journal() = default;
   // `done` runs later on the executor, once the batch is safe or certainly not applied; in the order of
-  // appending. Errc::exhausted: not applied, and the journal can go on (space may return). Any other error:
-  // the journal has stopped for good, the batch may or may not be found at the next open, and all later
-  // appends fail. At most one batch is under way at a time.
+  // appending. Any number may be under way: what comes while an earlier one is being written may share the
+  // next sync with others. Errc::exhausted: not applied, nor is anything that was appended before this `done`
+  // ran, for it may rest on it; after that the journal can go on (space may return). Any other error: the
+  // journal has stopped for good, the batch may or may not be found at the next open, and all later appends
+  // fail.
   virtual void append(JournalBatch batch, Done done) = 0;
   virtual std::uint64_t bytes() const = 0;
+};
+
+// Batches that become safe together: applied as one, whole or not at all.
+struct Gathered {
+  JournalBatch batch;
+  std::vector<Journal::Done> dones;
+
+  bool empty() const { return dones.empty(); }
+  void add(JournalBatch more, Journal::Done done);
+  void tell(const Result<void>& result) const;
 };
 
 }  // namespace moor::store

@@ -75,9 +75,9 @@ JournaledStore::~JournaledStore() {
   while (!streams_.empty()) streams_.begin()->second->close();
   const Error gone =
       make_error(Errc::timed_out, "the store was closed before the write was known to be safe");
-  for (auto* queue : {&sent_, &waiting_}) {
-    for (Waiting& waiting : *queue) waiting.done(gone);
-  }
+  for (Batch& batch : sent_)
+    for (Waiting& write : batch.writes) write.done(gone);
+  for (Waiting& write : waiting_) write.done(gone);
 }
 
 Result<std::unique_ptr<JournaledStore>> JournaledStore::open(Executor& executor,
@@ -111,9 +111,8 @@ Task<Result<ListPage>> JournaledStore::list(ListRequest request) {
 
 Result<void> JournaledStore::admit(const Transaction& transaction) const {
   if (stopped_) return *stopped_;
-  if (waiting_.size() >= options_.waiting_transactions)
-    return make_error(Errc::unavailable,
-                      fmt::format("{} writes wait already: try again later", waiting_.size()));
+  if (const std::size_t open = sent_writes_ + waiting_.size(); open >= options_.waiting_transactions)
+    return make_error(Errc::unavailable, fmt::format("{} writes wait already: try again later", open));
   for (const Write& write : transaction.writes) {
     if (write.lease == 0) continue;
     const auto lease = leases_.find(write.lease);
@@ -154,9 +153,9 @@ void JournaledStore::enqueue(std::vector<Record> records, std::vector<LeaseRecor
   schedule_batch();
 }
 
-// At the end of this turn of the loop, so that all writes of the turn share one sync.
+// At the end of this turn of the loop: all writes of the turn go together.
 void JournaledStore::schedule_batch() {
-  if (in_flight_ || scheduled_ || stopped_) return;
+  if (scheduled_ || stopped_) return;
   scheduled_ = true;
   executor_.post([this, alive = alive_] {
     if (!*alive) return;
@@ -165,81 +164,98 @@ void JournaledStore::schedule_batch() {
   });
 }
 
+bool JournaledStore::journal_has_room() const {
+  return sent_records_ < options_.batch_records && sent_bytes_ < options_.batch_bytes;
+}
+
 void JournaledStore::send_batch() {
-  if (in_flight_ || stopped_) return;
+  if (stopped_) return;
   JournalBatch batch;
-  std::size_t bytes = 0;
-  while (!waiting_.empty() && batch.records.size() < options_.batch_records && bytes < options_.batch_bytes) {
+  Batch sent;
+  sent.last = sent_.empty() ? mvcc_.revision() : sent_.back().last;
+  while (!waiting_.empty() && journal_has_room()) {
     Waiting& next = waiting_.front();
     for (Record& record : next.records) {
-      bytes += record.key.size() + (record.value == nullptr ? 0 : record.value->size());
+      const std::size_t bytes = record.key.size() + (record.value == nullptr ? 0 : record.value->size());
+      ++sent.records;
+      ++sent_records_;
+      sent.bytes += bytes;
+      sent_bytes_ += bytes;
+      sent.last = record.revision;
       batch.records.push_back(std::move(record));
     }
     next.records.clear();
     std::move(next.leases.begin(), next.leases.end(), std::back_inserter(batch.leases));
-    sent_.push_back(std::move(next));
+    sent.writes.push_back(std::move(next));
     waiting_.pop_front();
   }
+  sent.compacted = journal_compacted_;
   if (journal_compacted_ < mvcc_.compacted()) batch.compacted = mvcc_.compacted();
-  while (has_to_forget() && batch.forget.size() < options_.forget_per_batch) {
+  while (has_to_forget() && sent_forgotten_ < options_.forget_per_batch) {
     batch.forget.push_back(*forget_.begin());
     forget_.erase(forget_.begin());
+    ++sent_forgotten_;
   }
-  if (sent_.empty() && batch.forget.empty() && !batch.compacted) return;
-  in_flight_ = true;
-  if (MOOR_PLANT("store-shown-before-safe"))
-    mvcc_.publish(batch.records.empty() ? mvcc_.revision() : batch.records.back().revision);
-  const Revision last = batch.records.empty() ? mvcc_.revision() : batch.records.back().revision;
-  auto forgotten = batch.forget;
-  journal_->append(std::move(batch), [this, alive = alive_, last, compacted = mvcc_.compacted(),
-                                      forgotten = std::move(forgotten)](Result<void> result) {
-    if (!*alive) return;
-    if (result) {
-      mvcc_.publish(last);
-      journal_compacted_ = compacted;
-      if (forget_.empty()) clearing_ = false;
-    } else {
-      forget(forgotten);
-    }
-    batch_done(std::move(result));
+  if (sent.writes.empty() && batch.forget.empty() && !batch.compacted) return;
+  if (MOOR_PLANT("store-shown-before-safe")) mvcc_.publish(sent.last);
+  journal_compacted_ = mvcc_.compacted();
+  sent.forgotten = batch.forget;
+  sent_writes_ += sent.writes.size();
+  sent_.push_back(std::move(sent));
+  journal_->append(std::move(batch), [this, alive = alive_](const Result<void>& result) {
+    if (*alive) batch_done(result);
   });
 }
 
-void JournaledStore::batch_done(Result<void> result) {
-  in_flight_ = false;
-  if (!result) {
-    if (result.is(Errc::exhausted)) {
-      full_ = result.error();
-      refuse_all(result.error(), result.error());
-    } else {
-      stopped_ = make_error(Errc::unavailable, "the store has stopped writing: " + result.error().message +
-                                                   "; reads go on, restart the server to recover");
-      log_error("the store has stopped writing", {{"error", result.error()}});
-      refuse_all(make_error(Errc::timed_out,
-                            "it is not known whether the write was kept: " + result.error().message),
-                 *stopped_);
-    }
+void JournaledStore::batch_done(const Result<void>& result) {
+  if (refused_ > 0) {
+    MOOR_ASSERT(!result.ok(), "a batch was kept that rests on one that was not");
+    --refused_;
     return;
   }
+  Batch batch = std::move(sent_.front());
+  sent_.pop_front();
+  if (!result) return batch_failed(std::move(batch), result.error());
+  sent_writes_ -= batch.writes.size();
+  sent_records_ -= batch.records;
+  sent_bytes_ -= batch.bytes;
+  sent_forgotten_ -= batch.forgotten.size();
   full_.reset();
-  std::deque<Waiting> safe = std::move(sent_);
-  sent_.clear();
+  if (forget_.empty() && sent_forgotten_ == 0) clearing_ = false;
+  mvcc_.publish(batch.last);
   wake_streams();
-  // The callbacks may start new writes; they see this object in order: published, woken, idle.
-  for (Waiting& waiting : safe) waiting.done({});
+  // The callbacks may start new writes; they see this object in order: published, woken, ready for more.
+  for (Waiting& write : batch.writes) write.done({});
   limit_history();
   if (!waiting_.empty() || has_to_forget()) schedule_batch();
 }
 
+void JournaledStore::batch_failed(Batch failed, const Error& error) {
+  if (error.code == Errc::exhausted) {
+    full_ = error;
+    return refuse_all(std::move(failed), error, error);
+  }
+  stopped_ = make_error(Errc::unavailable, "the store has stopped writing: " + error.message +
+                                               "; reads go on, restart the server to recover");
+  log_error("the store has stopped writing", {{"error", error}});
+  refuse_all(std::move(failed),
+             make_error(Errc::timed_out, "it is not known whether the write was kept: " + error.message),
+             *stopped_);
+}
+
 // Everything staged rests on what was just refused, so all of it goes.
-void JournaledStore::refuse_all(const Error& sent_error, const Error& waiting_error) {
+void JournaledStore::refuse_all(Batch failed, const Error& sent_error, const Error& waiting_error) {
   mvcc_.drop_staged();
-  std::deque<Waiting> sent = std::move(sent_);
-  std::deque<Waiting> waiting = std::move(waiting_);
-  sent_.clear();
-  waiting_.clear();
-  for (Waiting& entry : sent) entry.done(sent_error);
-  for (Waiting& entry : waiting) entry.done(waiting_error);
+  journal_compacted_ = failed.compacted;
+  sent_.push_front(std::move(failed));
+  refused_ = sent_.size() - 1;
+  const std::deque<Batch> sent = std::exchange(sent_, {});
+  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  sent_writes_ = sent_records_ = sent_bytes_ = sent_forgotten_ = 0;
+  for (const Batch& batch : sent) forget(batch.forgotten);
+  for (const Batch& batch : sent)
+    for (const Waiting& write : batch.writes) write.done(sent_error);
+  for (const Waiting& write : waiting) write.done(waiting_error);
 }
 
 void JournaledStore::wake_streams() {

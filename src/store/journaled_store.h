@@ -1,10 +1,10 @@
-// JournaledStore: a Mvcc in memory and a Journal below. Reads come from memory; a write is staged, journaled
-// together with all others that wait (group commit: one sync for many), and only then published and
-// acknowledged.
+// JournaledStore: a Mvcc in memory and a Journal below. Reads come from memory; a write is staged, handed to
+// the journal at the end of the turn (which writes together what comes while it is busy: one sync for many),
+// and only then published and acknowledged.
 //
 // When the journal stops (a failed sync), nothing staged becomes visible, every write is refused from then
-// on, reads and watches go on, ready() says why. When it only ran out of space, the writes of that batch are
-// refused and later ones are tried again.
+// on, reads and watches go on, ready() says why. When it only ran out of space, the writes of that batch and
+// all that came after it are refused, and later ones are tried again.
 #pragma once
 
 #include <deque>
@@ -26,10 +26,10 @@ struct JournaledOptions {
   // behind is told Errc::expired.
   std::size_t history_records = 50'000;
   std::size_t history_bytes = 16u << 20;
-  // One journal batch: enough to amortise a sync, small enough to keep the tail short.
+  // With the journal at a time: enough to amortise a sync, small enough to keep the tail short.
   std::size_t batch_bytes = 4u << 20;
   std::size_t batch_records = 2'000;
-  // Old records erased per batch: a large compaction must not hold up the writers behind it.
+  // Old records being erased at a time: a large compaction must not hold up the writers behind it.
   std::size_t forget_per_batch = 500;
   // So many wait to be erased, the oldest first: what was written together lies together, and is erased
   // together once all of it has come. Found again at the next open, so nothing is lost with them.
@@ -64,6 +64,15 @@ class JournaledStore final : public Store {
     std::vector<LeaseRecord> leases;
     Done done;
   };
+  // What the journal was given at once.
+  struct Batch {
+    std::vector<Waiting> writes;
+    std::vector<Revision> forgotten;
+    Revision last = 0;       // of its records, or of those before it
+    Revision compacted = 0;  // what the journal knew of compaction before it
+    std::size_t records = 0;
+    std::size_t bytes = 0;
+  };
   struct LeaseState {
     Duration time_to_live{0};
     Executor::TimerId timer = 0;
@@ -77,8 +86,10 @@ class JournaledStore final : public Store {
   Task<bool> settled();
   void schedule_batch();
   void send_batch();
-  void batch_done(Result<void> result);
-  void refuse_all(const Error& sent_error, const Error& waiting_error);
+  bool journal_has_room() const;
+  void batch_done(const Result<void>& result);
+  void batch_failed(Batch failed, const Error& error);
+  void refuse_all(Batch failed, const Error& sent_error, const Error& waiting_error);
   void wake_streams();
   void limit_history();
   void forget(const std::vector<Revision>& records);
@@ -91,14 +102,18 @@ class JournaledStore final : public Store {
   JournaledOptions options_;
   Mvcc mvcc_;
   std::deque<Waiting> waiting_;  // staged, not yet handed to the journal
-  std::deque<Waiting> sent_;     // handed over, not yet safe
-  bool in_flight_ = false;
+  std::deque<Batch> sent_;       // handed over, not yet safe
+  std::size_t sent_writes_ = 0;  // in these, like the next three
+  std::size_t sent_records_ = 0;
+  std::size_t sent_bytes_ = 0;
+  std::size_t sent_forgotten_ = 0;
+  std::size_t refused_ = 0;  // handed over, refused since with one before them; the journal has yet to say so
   bool scheduled_ = false;
   // What the journal still holds for nobody. The oldest leaves first: were a removal to leave before what it
   // removed, a restart would bring that back.
   std::set<Revision> forget_;
-  bool clearing_ = false;  // somebody asked for a compaction: nothing waits until all of it has left
-  Revision journal_compacted_ = 0;
+  bool clearing_ = false;           // somebody asked for a compaction: nothing waits until all of it has left
+  Revision journal_compacted_ = 0;  // the journal was told
   std::optional<Error> stopped_;
   std::optional<Error> full_;                 // the last batch found no space
   std::map<std::uint64_t, Stream*> streams_;  // by number: addresses must not decide who wakes first

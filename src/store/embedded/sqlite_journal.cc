@@ -60,6 +60,7 @@ SqliteJournal::SqliteJournal(Executor& executor, DirectoryLock lock, std::unique
 }
 
 SqliteJournal::~SqliteJournal() {
+  *alive_ = false;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -77,8 +78,8 @@ SqliteJournal::~SqliteJournal() {
 void SqliteJournal::append(JournalBatch batch, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    MOOR_ASSERT(!waiting_ && !closing_, "one batch at a time");
-    waiting_.emplace(Waiting{std::move(batch), std::move(done)});
+    MOOR_ASSERT(!closing_, "appended to a journal that closes");
+    waiting_.add(std::move(batch), std::move(done));
   }
   wake_writer_.notify_one();
 }
@@ -94,28 +95,54 @@ std::uint64_t SqliteJournal::bytes() const {
 
 void SqliteJournal::write_batches() {
   while (true) {
-    std::optional<Waiting> next;
+    Gathered next;
     std::optional<Error> stopped;
     {
       std::unique_lock lock(mutex_);
-      wake_writer_.wait(lock, [this] { return waiting_ || closing_; });
-      if (!waiting_) return;
-      next = std::exchange(waiting_, std::nullopt);
+      const auto may_write = [this] { return !waiting_.empty() && !refusing_; };
+      wake_writer_.wait(lock, [&] { return may_write() || closing_; });
+      if (!may_write()) return;
+      next = std::exchange(waiting_, {});
       stopped = stopped_;
     }
-    Result<void> result;
     if (stopped) {
-      result = *stopped;
-    } else {
-      result = database_->apply(next->batch);
-      if (!result && !result.is(Errc::exhausted)) stop(result.error());
-      frames_ = database_->log_frames();
+      answer(std::move(next), *stopped);
+      continue;
     }
-    executor_.post(
-        [done = std::move(next->done), result = std::move(result)]() mutable { done(std::move(result)); });
+    const Result<void> result = database_->apply(next.batch);
+    if (!result && !result.is(Errc::exhausted)) stop(result.error());
+    frames_ = database_->log_frames();
+    answer(std::move(next), result);
     // After the answer: only the batch behind it may have to wait.
-    if (!stopped) tend_log();
+    tend_log();
   }
+}
+
+void SqliteJournal::answer(Gathered written, const Result<void>& result) {
+  if (!result.is(Errc::exhausted)) {
+    executor_.post([written = std::move(written), result] { written.tell(result); });
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    refusing_ = true;
+  }
+  executor_.post([this, alive = alive_, failed = std::move(written), error = result.error()] {
+    if (*alive) refuse_what_rests_on(failed, error);
+  });
+}
+
+// On the executor, as append() is: what was appended up to now may rest on what failed, what comes later
+// knows of it.
+void SqliteJournal::refuse_what_rests_on(const Gathered& failed, const Error& error) {
+  Gathered rest;
+  {
+    const std::lock_guard lock(mutex_);
+    rest = std::exchange(waiting_, {});
+    refusing_ = false;
+  }
+  failed.tell(error);
+  rest.tell(error);
 }
 
 void SqliteJournal::tend_log() {

@@ -1,6 +1,9 @@
-// SqliteJournal: makes a JournaledStore durable in one directory. One thread writes: each batch is one SQL
-// transaction, synced before it is answered. A second thread copies the write-ahead log into the database in
-// the background, so that writers wait neither for that nor for a log without end.
+// SqliteJournal: makes a JournaledStore durable in one directory. One thread writes: whatever has come when
+// it is free is one SQL transaction, synced before it is answered. A second thread copies the write-ahead log
+// into the database in the background, so that writers wait neither for that nor for a log without end.
+//
+// The writer does not wait for the executor to hear of a batch before it takes the next: a busy loop comes to
+// that only after much else, and the disk would stand still meanwhile.
 //
 // After anything but a lack of space the journal stops for good: the batch is not acknowledged, all later
 // ones fail, and the files are left as they are. What a failed sync left on the disk is decided at the next
@@ -47,15 +50,13 @@ class SqliteJournal final : public Journal {
   std::uint64_t bytes() const override;
 
  private:
-  struct Waiting {
-    JournalBatch batch;
-    Done done;
-  };
   enum class Copy { idle, wanted, running, finish };  // finish: it is the writer's turn
 
   SqliteJournal(Executor& executor, DirectoryLock lock, std::unique_ptr<Pace> pace,
                 std::unique_ptr<Database> database, Connection checkpointer, CheckpointOptions options);
   void write_batches();
+  void answer(Gathered written, const Result<void>& result);
+  void refuse_what_rests_on(const Gathered& failed, const Error& error);
   void tend_log();
   void finish_copy();
   void copy_log();
@@ -77,11 +78,14 @@ class SqliteJournal final : public Journal {
   std::mutex mutex_;  // all below
   std::condition_variable wake_writer_;
   std::condition_variable wake_copy_;
-  std::optional<Waiting> waiting_;
+  Gathered waiting_;
+  bool refusing_ = false;  // for lack of space; the writer waits until the executor knows
   Copy copy_ = Copy::idle;
   bool copy_lacks_space_ = false;
   bool closing_ = false;
   std::optional<Error> stopped_;
+
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the executor's
 
   std::thread writer_;
   std::thread copier_;
