@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/loop.h"
+#include "base/task_group.h"
 #include "store/embedded/database.h"
 #include "store/embedded/embedded_store.h"
 #include "store/embedded/testing/fault_vfs.h"
@@ -119,6 +120,51 @@ TEST_F(FailingDisk, FullDiskRefusedWriteIsNotFoundByAnOpenRightAfterIt) {
   open();
   EXPECT_EQ(get("/kept"), "before");
   EXPECT_EQ(get("/left"), "(none)");
+}
+
+// Writers that do not wait for one another: some have handed their write over when the space ends, and all of
+// that goes, for it may rest on what was refused. Each write names the version that it follows.
+TEST_F(FailingDisk, FullDiskRefusesWhatCameBehindItAndNothingElse) {
+  constexpr int kWriters = 12;
+  constexpr int kWrites = 150;
+  struct Count {
+    int acknowledged = 0;
+    int refused = 0;
+  } count;
+  struct Run {
+    static Task<Result<void>> write(Store* store, FaultVfs* vfs, Count* count, std::string key) {
+      Revision last = 0;
+      for (int done = 0; done < kWrites;) {
+        Transaction next;
+        next.compares.push_back(last == 0 ? Compare::absent(key) : Compare::at(key, last));
+        next.writes.push_back(Write::put(key, std::to_string(done + 1)));
+        auto kept = co_await store->commit(std::move(next));
+        if (kept) {
+          last = kept->last();
+          ++done;
+          if (++count->acknowledged % 40 == 0) vfs->inject({.failure = Failure::no_space, .lasting = true});
+        } else {
+          if (!kept.is(Errc::exhausted)) co_return kept.error();
+          if (++count->refused % 5 == 0) vfs->clear();
+        }
+      }
+      co_return Result<void>();
+    }
+  };
+  TaskGroup group(loop_);
+  for (int i = 0; i < kWriters; ++i)
+    group.spawn(Run::write(store_.get(), &vfs_, &count, "/writer/" + std::to_string(i)));
+  const auto result = await(group.join());
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_GT(count.refused, 40);
+  vfs_.clear();
+  ASSERT_TRUE(put("/kept", "after").ok());
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(get("/kept"), "after");
+    for (int i = 0; i < kWriters; ++i)
+      EXPECT_EQ(get("/writer/" + std::to_string(i)), std::to_string(kWrites));
+    reopen();
+  }
 }
 
 TEST_F(FailingDisk, ACommitIsOneWriteOfTheLogAndOneSync) {
