@@ -70,14 +70,20 @@ MoveStep go_on(const Volume& volume, const MoveProgress& progress, MoveStep step
     step.current_migration_node_id = there ? destination : "";
     return step;
   }
-  const bool ready = progress.standby_granted && !progress.standby_ended && progress.standby_ready;
-  step.phase = ready ? P::ready : P::preparing;
-  step.current_migration_node_id = ready ? destination : "";
   if (!progress.standby_granted || progress.standby_ended) step.action = A::grant_standby;
+  if (step.action == A::grant_standby || !progress.standby_ready) return not_ready(std::move(step));
+  step.phase = P::ready;
+  step.current_migration_node_id = destination;
   return step;
 }
 
 }  // namespace
+
+MoveStep not_ready(MoveStep step) {
+  step.phase = P::preparing;
+  step.current_migration_node_id.clear();
+  return step;
+}
 
 MoveStep next_move_step(const Volume& volume, const MoveProgress& progress) {
   const auto& spec = volume.spec;

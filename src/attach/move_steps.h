@@ -23,7 +23,8 @@ struct MoveProgress {
   bool source_active = false;
   bool standby_granted = false;  // the Grant names the destination as standby
   bool standby_ended = false;    // and its process, or the life of its node, is over
-  // It runs in the Grant's epoch and knows its source, and the source keeps its clients when superseded.
+  // It ran in the Grant's epoch and knew its source, and the source keeps its clients when superseded. Once
+  // said of an epoch it stands until the Grant names another, or none.
   bool standby_ready = false;
   // The engine on the side that loses has ended and is released with proof, or is fenced and its node away.
   bool loser_gone = false;
@@ -52,6 +53,9 @@ struct MoveStep {
 };
 
 MoveStep next_move_step(const Volume& volume, const MoveProgress& progress);
+
+// The same step when the standby turned out to need another epoch, of which its agent has yet to hear.
+MoveStep not_ready(MoveStep step);
 
 // The record of a volume that is not attached: nothing of the move is left, and nobody needs it to decide
 // between two tickets.

@@ -229,6 +229,57 @@ TEST_F(Move, SourcesProcessDiesBeforeActivationAndTheMoveGoesOn) {
   expect_on("node-2");
 }
 
+// The destination's agent may be taking over by that word just now: without a write of the Grant nothing
+// keeps it from that, so the record must not say otherwise (S22).
+TEST_F(Move, WhatWasSaidToBeReadyStaysSoWhileTheGrantIsTheSame) {
+  begin();
+  const auto grant = stage_.get<mr::Grant>("v1");
+  stage_.agent("node-1").up = false;
+  stage_.agent("node-2").up = false;
+  const auto source = stage_.get<lh::Engine>("v1-e");
+  auto silent = *source;
+  silent.status.holding = 0;  // as an agent says that has just started
+  ASSERT_TRUE(stage_.update(source, silent, "status"));
+  const auto destination = stage_.get<lh::Engine>("v1-e-b");
+  auto starting = *destination;
+  starting.status.current_state = lh::InstanceState::starting;
+  ASSERT_TRUE(stage_.update(destination, starting, "status"));
+  stage_.settle();
+  EXPECT_EQ(stage_.move_of("v1"), "ready node-1 node-2");
+  EXPECT_EQ(stage_.get<lh::Engine>("v1-e-b")->spec.ready_epoch, grant->spec.standby->epoch);
+  EXPECT_EQ(stage_.get<mr::Grant>("v1")->metadata.resource_version, grant->metadata.resource_version);
+  stage_.remove_ticket("v1", "one");
+  EXPECT_EQ(stage_.move_of("v1"), "confirming node-1 node-2") << "not a detach and an attach";
+  up("node-1");
+  up("node-2");
+  expect_on("node-2");
+}
+
+TEST_F(Move, AStandbyThatIsLiftedAboveItsSourceIsNotReadyUntilItRunsThere) {
+  std::size_t pieces = 0;
+  for (bool more = true; more && pieces < 100; ++pieces) {
+    Stage stage;
+    stage.create_volume("v1", R"("size":"1073741824","accessMode":"rwx","migratable":true)");
+    stage.add_ticket("v1", "one", "csi-attacher", "node-1");
+    stage.add_ticket("v1", "two", "csi-attacher", "node-2");
+    ASSERT_EQ(stage.move_of("v1"), "ready node-1 node-2");
+    stage.hold = true;
+    stage.kill_engine_on("node-1");
+    stage.hold = false;
+    more = stage.nudge(pieces);
+    const auto grant = stage.get<mr::Grant>("v1");
+    const auto standby = stage.get<lh::Engine>("v1-e-b");
+    ASSERT_TRUE(grant->spec.standby);
+    const bool runs = standby->status.epoch == grant->spec.standby->epoch;
+    EXPECT_EQ(standby->spec.ready_epoch == grant->spec.standby->epoch,
+              stage.move_of("v1") == "ready node-1 node-2")
+        << "after " << pieces << " pieces of work";
+    EXPECT_TRUE(runs || standby->spec.ready_epoch != grant->spec.standby->epoch)
+        << "after " << pieces << " pieces of work";
+  }
+  EXPECT_GT(pieces, 5u);
+}
+
 TEST_F(Move, DestinationsProcessDiesAfterActivationAndGetsTheNextEpochThere) {
   begin();
   activate();

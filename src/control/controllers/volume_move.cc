@@ -160,8 +160,13 @@ attach::MoveProgress progress_of_move(const Family& family) {
   const Edit<lh::Engine>& active = family.slot(source);
   const bool holds = progress.source_active && active && active->status.holding == grant.standby->epoch &&
                      active->status.epoch == grant.active->epoch;
-  progress.standby_ready = standby && standby->status.current_state == InstanceState::running &&
-                           standby->status.standby && standby->status.epoch == grant.standby->epoch && holds;
+  const bool runs = standby && standby->status.current_state == InstanceState::running &&
+                    standby->status.standby && standby->status.epoch == grant.standby->epoch;
+  // The word once given stands for that epoch: its agent may be taking over by it just now, and only a write
+  // of the Grant keeps it from that. An agent of the source that has just started does not say `holding` at
+  // first.
+  const bool told = standby && standby->spec.ready_epoch == grant.standby->epoch;
+  progress.standby_ready = told || (runs && holds);
   return progress;
 }
 
@@ -273,6 +278,11 @@ void lift_standby(Family& family) {
     return;
   }
   family.grant.edit().spec = std::move(*granted);
+}
+
+std::int64_t standby_epoch(const Family& family) {
+  const auto& standby = family.grant->spec.standby;
+  return standby ? standby->epoch : 0;
 }
 
 void keep_side(Family& family, MoveSide side) {
@@ -387,6 +397,11 @@ void finish(Family& family, MoveSide winner) {
   family.set_condition(lh::kVolumeMoving, false, "", "");
 }
 
+void set_places(Family& family, const attach::MoveStep& step) {
+  family.set(&lh::VolumeStatus::current_node_id, step.current_node_id);
+  family.set(&lh::VolumeStatus::current_migration_node_id, step.current_migration_node_id);
+}
+
 std::string message_for(const Family& family, const attach::MoveStep& step) {
   const lh::MoveStatus& move = record_of(family);
   switch (step.phase) {
@@ -416,7 +431,7 @@ bool follow_move(Family& family) {
   constexpr int kMostSteps = 4;
   bool handled = false;
   for (int i = 0; i < kMostSteps; ++i) {
-    const attach::MoveStep step = attach::next_move_step(*family.volume, progress_of_move(family));
+    attach::MoveStep step = attach::next_move_step(*family.volume, progress_of_move(family));
     if (step.action == MoveAction::begin) {
       begin(family);
       handled = true;
@@ -425,7 +440,6 @@ bool follow_move(Family& family) {
     if (!step.handled) return handled;
     handled = true;
     const MovePhase before = record_of(family).phase;
-    std::string message = message_for(family, step);
     std::string why;
     if (step.action == MoveAction::grant_standby) why = grant_standby(family);
     if (step.action == MoveAction::swap) why = swap(family);
@@ -434,22 +448,24 @@ bool follow_move(Family& family) {
     if (step.action == MoveAction::take_back && step.phase == MovePhase::preparing &&
         family.grant->spec.active)
       family.status().move->source_served = family.grant->spec.active->epoch;
-    family.set(&lh::VolumeStatus::current_node_id, step.current_node_id);
-    family.set(&lh::VolumeStatus::current_migration_node_id, step.current_migration_node_id);
     if (step.action == MoveAction::finish) {
+      set_places(family, step);
       finish(family, step.keep);
       return true;
     }
     if (step.phase == MovePhase::rolling_back) stop_side(family, MoveSide::destination);
     if (step.action == MoveAction::stop_loser && step.keep == MoveSide::destination)
       stop_side(family, MoveSide::source);
-    if (step.phase == MovePhase::ready && record_of(family).failures > 0) family.status().move->failures = 0;
+    const std::int64_t standby = standby_epoch(family);
     keep_side(family, step.keep);
+    if (step.phase == MovePhase::ready && standby_epoch(family) != standby) step = attach::not_ready(step);
+    if (step.phase == MovePhase::ready && record_of(family).failures > 0) family.status().move->failures = 0;
+    set_places(family, step);
     if (is_serving(family) && step.keep == MoveSide::destination)
       prove_fence(family, record_of(family).source);
     note_holders(family);
     tell_agents(family, step.phase);
-    tell_phase(family, step.phase, why.empty() ? message : why);
+    tell_phase(family, step.phase, why.empty() ? message_for(family, step) : why);
     if (step.phase == before && step.action != MoveAction::swap && step.action != MoveAction::take_back)
       return true;
   }
