@@ -214,11 +214,12 @@ Task<Result<void>> Cache::wait_for(Revision revision, CancelToken token) {
   if (synced_ && hub_.revision() >= revision) co_return Result<void>();
   const Completion<bool> reached(executor_);
   const auto waiter = waiters_.emplace(std::max<Revision>(revision, 0), reached);
-  const CancelCallback on_cancel(token, [reached] { reached.set(false); });
+  // Whoever sets it first takes it from the waiters: what happens before this task goes on finds it gone.
+  const CancelCallback on_cancel(token, [this, reached, waiter] {
+    if (reached.set(false)) waiters_.erase(waiter);
+  });
   if (co_await reached) co_return Result<void>();
-  if (!token.is_cancelled()) co_return make_error(Errc::cancelled, "the cache is gone");
-  waiters_.erase(waiter);
-  co_return token.reason();
+  co_return token.is_cancelled() ? token.reason() : make_error(Errc::cancelled, "the cache is gone");
 }
 
 }  // namespace moor::store

@@ -104,6 +104,60 @@ TEST_F(CacheTest, WaitForEndsAtItsDeadline) {
   EXPECT_TRUE(wait(cache_.wait_for(1'000'000, source.token())).is(Errc::timed_out));
 }
 
+// Both at once: the task goes on a turn after it was given up, and the revision comes in between.
+TEST_F(CacheTest, AWaitIsGivenUpAtAnyMomentAroundItsRevision) {
+  bool reached = true;
+  bool given_up = false;
+  for (int turns = 0; turns < 50; ++turns) {
+    const Revision next = put("a/1", "red,1") + 1;
+    CancelSource source;
+    std::vector<Result<void>> ends;
+    TaskGroup tasks(executor_);
+    const auto waits = [&]() -> Task<Result<void>> {
+      ends.push_back(co_await cache_.wait_for(next, source.token()));
+      co_return Result<void>();
+    };
+    const auto writes = [&]() -> Task<Result<void>> {
+      CO_TRY_VOID(co_await store_->put("a/1", "red,2"));
+      co_return Result<void>();
+    };
+    for (int i = 0; i < 3; ++i) tasks.spawn(waits());
+    tasks.spawn(writes());
+    executor_.set_auto_advance(false);
+    for (int i = 0; i < turns; ++i) executor_.run_one();
+    executor_.set_auto_advance(true);
+    source.cancel();
+    ASSERT_TRUE(wait(tasks.join()).ok());
+    ASSERT_EQ(ends.size(), 3u);
+    for (const auto& end : ends) ASSERT_TRUE(end.ok() || end.is(Errc::cancelled)) << end.error().message;
+    given_up = given_up || !ends.front().ok();
+    reached = ends.back().ok();
+    EXPECT_TRUE(wait(cache_.wait_for(next, {})).ok());
+  }
+  EXPECT_TRUE(given_up);
+  EXPECT_TRUE(reached) << "the last ones were given up too late to matter";
+}
+
+// What was given up is answered as such, also when the cache goes before its task goes on.
+TEST_F(CacheTest, AWaitMayBeGivenUpRightBeforeItsCacheGoes) {
+  auto cache = std::make_unique<Cache>(executor_, *store_, project_colour, CacheOptions{});
+  CancelSource source;
+  TaskGroup tasks(executor_);
+  std::vector<Result<void>> ends;
+  const auto waits = [&](CancelToken token) -> Task<Result<void>> {
+    ends.push_back(co_await cache->wait_for(7, token));
+    co_return Result<void>();
+  };
+  tasks.spawn(waits(source.token()));
+  tasks.spawn(waits({}));
+  executor_.run_ready();
+  source.cancel();
+  cache.reset();
+  ASSERT_TRUE(wait(tasks.join()).ok());
+  ASSERT_EQ(ends.size(), 2u);
+  for (const auto& end : ends) EXPECT_TRUE(end.is(Errc::cancelled));
+}
+
 TEST_F(CacheTest, WatchersSeeOnlyWhatConcernsThem) {
   const Revision start = put("a/1", "red,1");
   auto below = *cache_.subscribe({.prefix = "a/"}, start);
