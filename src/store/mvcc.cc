@@ -50,7 +50,7 @@ Mvcc::Keys::const_iterator Mvcc::place_of(std::string_view key) const {
 
 Mvcc::Keys::iterator Mvcc::make_place(const std::string& key) {
   if (const auto found = place_of(key); found != keys_.end()) return found;
-  const auto made = keys_.try_emplace(key).first;
+  const auto made = keys_.add(key, {});
   places_.emplace(made->first, made);
   return made;
 }
@@ -161,9 +161,10 @@ Result<ListPage> Mvcc::list(const ListRequest& request) const {
   if (at < compacted_) return compacted_error(at, compacted_);
   ListPage page;
   page.revision = at;
+  const Keys::Map& keys = keys_.in_order();
   auto key =
-      request.after < request.prefix ? keys_.lower_bound(request.prefix) : keys_.upper_bound(request.after);
-  for (; key != keys_.end() && starts_with(key->first, request.prefix); ++key) {
+      request.after < request.prefix ? keys.lower_bound(request.prefix) : keys.upper_bound(request.after);
+  for (; key != keys.end() && starts_with(key->first, request.prefix); ++key) {
     const Version* version = visible(key->second, at);
     if (version == nullptr || version->value == nullptr) continue;
     if (request.limit != 0 && page.entries.size() == request.limit) {

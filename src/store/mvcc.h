@@ -17,6 +17,7 @@
 #include "base/flat_map.h"
 #include "base/result.h"
 #include "store/journal.h"
+#include "store/late_map.h"
 #include "store/store.h"
 
 namespace moor::store {
@@ -67,7 +68,7 @@ class Mvcc {
     LeaseId lease;
   };
   using Chain = std::vector<Version>;  // ascending; nearly always of length one
-  using Keys = std::map<std::string, Chain, std::less<>>;
+  using Keys = LateMap<Chain>;
   struct Past {
     Revision revision;
     Revision transaction;  // the last revision of its transaction

@@ -93,7 +93,7 @@ ObjectPtr Cache::put(ObjectPtr object) {
     return before;
   }
   std::string key = object->entry.key;
-  const auto place = objects_.emplace(std::move(key), std::move(object)).first;
+  const auto place = objects_.add(std::move(key), std::move(object));
   by_key_.emplace(place->first, place);
   for (const Term& term : place->second->terms) index(term, *place);
   return nullptr;
@@ -105,7 +105,7 @@ ObjectPtr Cache::get(std::string_view key) const {
 }
 
 void Cache::for_each(std::string_view prefix, const std::function<bool(const ObjectPtr&)>& visit) const {
-  visit_below(objects_, prefix, visit);
+  visit_below(objects_.in_order(), prefix, visit);
 }
 
 void Cache::for_each(std::string_view prefix, const Term& term,
@@ -117,8 +117,9 @@ void Cache::for_each(std::string_view prefix, const Term& term,
 void Cache::for_each_after(std::string_view prefix, std::string_view after,
                            const std::function<bool(const ObjectPtr&)>& visit) const {
   const std::string_view from = std::max(prefix, after);
-  for (auto object = objects_.lower_bound(from);
-       object != objects_.end() && starts_with(object->first, prefix); ++object) {
+  const Objects::Map& objects = objects_.in_order();
+  for (auto object = objects.lower_bound(from); object != objects.end() && starts_with(object->first, prefix);
+       ++object) {
     if (object->first != after && !visit(object->second)) return;
   }
 }

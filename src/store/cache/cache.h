@@ -22,6 +22,7 @@
 #include "base/task.h"
 #include "store/cache/hub.h"
 #include "store/cache/object.h"
+#include "store/late_map.h"
 #include "store/store.h"
 
 namespace moor::store {
@@ -70,7 +71,7 @@ class Cache {
  private:
   // An object's newest version stands in one place for as long as the key is there: what finds it otherwise
   // points to that place, and a new version costs no look-up in order.
-  using Objects = std::map<std::string, ObjectPtr, std::less<>>;
+  using Objects = LateMap<ObjectPtr>;
   using Places = std::map<std::string_view, const ObjectPtr*>;  // both in the places of objects_
   struct TermHash {
     std::size_t operator()(const Term& term) const {
