@@ -117,7 +117,7 @@ class VolumeController final : public Controller {
             {&kind_of<mr::Grant>(), key_by_name},
             {&kind_of<lh::Engine>(), key_by_volume_label},
             {&kind_of<lh::Replica>(), key_by_volume_label},
-            {&kind_of<lh::Snapshot>(), key_by_volume_label},
+            {.kind = &kind_of<lh::Snapshot>(), .key = key_by_volume_label, .known_only = true},
             {&kind_of<lh::ShareManager>(), key_by_name}};
   }
 

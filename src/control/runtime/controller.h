@@ -25,6 +25,9 @@ struct Wake {
   bool (*same)(const Json& before, const Json& after) = nullptr;
   // Such a change may ask for something new: it waits while enough is begun (Plan::unfinished).
   bool begins = false;
+  // A new object wakes nobody: the controller waits for objects of this kind to go, and looks for them when
+  // it does. A thousand volumes need not be looked at because thirty thousand snapshots are taken.
+  bool known_only = false;
 };
 
 // Which object it is, and whether it goes.

@@ -150,6 +150,7 @@ namespace {
 // Whose look a change calls for, by the rules of a family: none, one key, or the two that it goes between.
 template <class Visit>
 void for_each_woken(const Wake& wake, const JsonPtr& before, const JsonPtr& after, Visit visit) {
+  if (wake.known_only && before == nullptr) return;
   if (wake.digest != nullptr && wake.digest(before.get()) == wake.digest(after.get())) return;
   if (wake.same != nullptr && before != nullptr && after != nullptr && wake.same(*before, *after)) return;
   for (const JsonPtr& side : {before, after}) {

@@ -102,6 +102,23 @@ class Teller final : public Controller {
   std::vector<std::string>& looks_;
 };
 
+// Waits for objects to go.
+class Waiter final : public Controller {
+ public:
+  explicit Waiter(std::vector<std::string>& looks) : looks_(looks) {}
+  std::string_view name() const override { return "waiter"; }
+  std::vector<Wake> wakes() const override {
+    return {{.kind = &kind_of<Lease>(), .key = key_by_name, .known_only = true}};
+  }
+  Plan reconcile(const View&, const Key& key) const override {
+    if (key.space == "default") looks_.push_back(key.name);
+    return {};
+  }
+
+ private:
+  std::vector<std::string>& looks_;
+};
+
 // Two controllers of one volume: the first gives it to a node, the second has it opened there.
 class Giver final : public Controller {
  public:
@@ -248,6 +265,21 @@ TEST_F(Runtimes, AChangeOutsideTheDigestWakesNobody) {
   EXPECT_THAT(looks_, IsEmpty());
   put("source", R"({"holderIdentity":"y","leaseDurationSeconds":9})");
   EXPECT_EQ(holder("copy-1"), "y");
+}
+
+TEST_F(Runtimes, WhatIsNewWakesNobodyWhoOnlyWaitsForItToGo) {
+  put("before", "{}");
+  start(std::make_unique<Waiter>(looks_));
+  put("one", "{}");
+  EXPECT_THAT(looks_, IsEmpty());
+  put("one", R"({"holderIdentity":"x"})");
+  EXPECT_THAT(looks_, ElementsAre("one"));
+  for (const char* name : {"one", "before"}) {
+    const registry::ResourceName what{&kind_of<Lease>(), "default", name, ""};
+    ASSERT_TRUE(block_on(executor_, registry_.remove(what, {})).ok());
+    settle();
+  }
+  EXPECT_THAT(looks_, ElementsAre("one", "one", "before"));
 }
 
 TEST_F(Runtimes, PlansForOneBusyObjectComeOneAfterTheOtherAndNoneIsLost) {
