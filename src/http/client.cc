@@ -1,6 +1,5 @@
 #include "http/client.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,8 +126,10 @@ Result<std::string> Client::Inside::render_head(const Request& request) const {
   const std::string target = options_.endpoint.path + request.target.raw;
   // Strict, so that no caller's text can become a second request.
   if (auto parsed = Target::parse(target); !parsed) return std::move(parsed).error();
-  std::string out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", to_string(request.method), target,
-                                options_.endpoint.authority());
+  std::string out;
+  out.reserve(256);
+  out.append(to_string(request.method)).append(" ").append(target).append(" HTTP/1.1\r\nHost: ");
+  out.append(options_.endpoint.authority()).append("\r\n");
   for (const auto& [name, value] : request.headers) {
     if (equal_ignoring_case(name, "host") || equal_ignoring_case(name, "content-length") ||
         equal_ignoring_case(name, "transfer-encoding") || equal_ignoring_case(name, "connection"))
@@ -141,7 +142,7 @@ Result<std::string> Client::Inside::render_head(const Request& request) const {
     out.append("Authorization: Bearer ").append(options_.bearer_token).append("\r\n");
   const bool expects_body = !is_idempotent(request.method) || request.method == Method::put;
   if (expects_body || !request.body.empty())
-    out += fmt::format("Content-Length: {}\r\n", request.body.size());
+    out.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
   out += "\r\n";
   return out;
 }

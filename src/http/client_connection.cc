@@ -17,8 +17,10 @@ ClientConnection::~ClientConnection() {
 }
 
 bool ClientConnection::is_quiet() {
-  char byte = 0;
-  return input_.empty() && transport_->read_some(&byte, 1).status == Transport::Status::again;
+  if (!input_.empty()) return false;
+  if (transport_->is_silent()) return true;
+  char byte = 0;  // TLS has news of its own: tickets, say
+  return transport_->read_some(&byte, 1).status == Transport::Status::again;
 }
 
 Task<ClientConnection::Sent> ClientConnection::send(std::vector<Slice> slices) {
@@ -63,6 +65,8 @@ Task<Result<ResponseHead>> ClientConnection::read_head(Method method, const Head
   for (int interim = 0; interim <= kMaxInterim; ++interim) {
     std::size_t scanned = 0;
     HeadScan scan = scan_head(input_, scanned);
+    // An answer has rarely come by now: waiting first saves a read that finds nothing.
+    if (input_.empty()) co_await transport_->readable();
     while (scan.state == HeadScan::State::more) {
       if (input_.size() > limits.bytes) co_return make_error(Errc::corrupt, "the answer's head is too large");
       CO_TRY(const auto bytes, co_await fill());

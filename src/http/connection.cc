@@ -357,8 +357,8 @@ Task<bool> Connection::linger() {
 bool Connection::render_head(const Exchange& exchange, const Response& response, bool close,
                              std::string& out) {
   out.reserve(256);
-  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", response.status,
-                 reason_phrase(response.status));
+  out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
+  out.append(reason_phrase(response.status)).append("\r\n");
   out += server_.date_line();
   for (const auto& [name, value] : response.headers) {
     // Framing is the server's business.
@@ -371,7 +371,7 @@ bool Connection::render_head(const Exchange& exchange, const Response& response,
   if (response.stream != nullptr) {
     if (!exchange.head.http_1_0) out += "Transfer-Encoding: chunked\r\n";
   } else if (response.status != 204 && response.status != 304) {
-    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", response.body_view().size());
+    out.append("Content-Length: ").append(std::to_string(response.body_view().size())).append("\r\n");
   }
   if (close) out += "Connection: close\r\n";
   out += "\r\n";

@@ -90,6 +90,12 @@ Transport::Outcome Transport::read_some(char* data, std::size_t size) {
   return {Status::failed, 0};
 }
 
+bool Transport::is_silent() const {
+  if (is_closed() || (tls_ != nullptr && tls_->has_pending())) return false;
+  char byte = 0;
+  return ::recv(socket_, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
 Transport::Outcome Transport::write_some(const Slice* slices, std::size_t count) {
   if (is_closed()) return {Status::closed, 0};
   return tls_ != nullptr ? write_tls(slices, count) : write_plain(slices, count);

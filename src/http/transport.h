@@ -56,6 +56,8 @@ class Transport : public std::enable_shared_from_this<Transport> {
   Task<Result<void>> handshake();
 
   Outcome read_some(char* data, std::size_t size);
+  // Nothing has come that waits to be read: not a byte, not the end.
+  bool is_silent() const;
   // Writes from the front of the slices; may take less than all.
   Outcome write_some(const Slice* slices, std::size_t count);
   Ready readable() { return {*this, Direction::read}; }

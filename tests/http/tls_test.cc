@@ -245,6 +245,26 @@ TEST(Tls, AClientComesBackByATicketAndIsStillWhoItWas) {
   EXPECT_EQ(other.server.stats().handshakes_resumed, 0U);
 }
 
+// A POST is not sent twice: it succeeds only where the connection that it is sent on lives.
+TEST(Tls, AKeptConnectionServesUntilTheServerHasClosedIt) {
+  const auto post_twice = [](Tls& tls, const std::function<void()>& meanwhile) {
+    ClientOptions options{tls.server.url(), {}, {}};
+    options.tls.ca_pem = Authorities::get().ours.certificate_pem;
+    TestClient client(options);
+    EXPECT_EQ(client.send(Request::to(Method::post, "/echo", "x"))->status, 200);
+    meanwhile();
+    EXPECT_EQ(client.send(Request::to(Method::post, "/echo", "x"))->status, 200);
+  };
+  Tls patient(server_context());
+  post_twice(patient, [] {});
+  EXPECT_EQ(patient.server.stats().accepted, 1U);
+  Tls hurried(server_context(), quick_options());
+  post_twice(hurried, [&] {
+    ASSERT_TRUE(hurried.server.wait_stats([](const ServerStats& stats) { return stats.connections == 0; }));
+  });
+  EXPECT_EQ(hurried.server.stats().accepted, 2U);
+}
+
 TEST(Tls, ATicketDoesNotOutliveItsCertificate) {
   const auto& authorities = Authorities::get();
   Tls tls(server_context(ClientCertificates::flagged));
