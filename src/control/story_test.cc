@@ -360,6 +360,39 @@ TEST(Story, DeletingAVolumeTakesEverythingWithIt) {
   for (const auto& ledger : stage.all<mr::Ledger>()) EXPECT_TRUE(ledger->spec.disks.empty());
 }
 
+// Nothing but the snapshots says when it goes on: one that is made meanwhile wakes nobody, and is found.
+TEST(Story, AVolumeThatGoesWaitsForItsSnapshotsAndForThoseThatAreMadeMeanwhile) {
+  Stage stage;
+  stage.create_volume("v1");
+  const auto take = [&stage](const std::string& name) {
+    const Json snapshot = *parse_json(fmt::format(
+        R"({{"apiVersion":"longhorn.io/v1beta2","kind":"Snapshot","metadata":{{"name":"{}","namespace":"{}",)"
+        R"("labels":{{"longhornvolume":"v1"}},"finalizers":["example.com/kept"]}},"spec":{{"volume":"v1"}}}})",
+        name, lh::kDefaultNamespace));
+    const auto made = stage.write(kind_of<lh::Snapshot>(), snapshot);
+    ASSERT_TRUE(made) << made.error().error.message;
+    stage.settle();
+  };
+  const auto let_go = [&stage](const std::string& name) {
+    const auto kept = stage.get<lh::Snapshot>(name);
+    ASSERT_TRUE(kept);
+    EXPECT_TRUE(kept->metadata.is_being_deleted());
+    lh::Snapshot freed = *kept;
+    freed.metadata.finalizers.clear();
+    ASSERT_TRUE(stage.update(kept, freed));
+    stage.settle();
+  };
+  take("first");
+  stage.remove(kind_of<lh::Volume>(), "v1");
+  take("second");
+  ASSERT_TRUE(stage.get<lh::Volume>("v1"));
+  let_go("first");
+  ASSERT_TRUE(stage.get<lh::Volume>("v1")) << "the second is still there";
+  let_go("second");
+  EXPECT_TRUE(stage.all<lh::Snapshot>().empty());
+  EXPECT_EQ(stage.state_of("v1"), "gone");
+}
+
 TEST(Story, ADeletedAttachmentMeansNoTicketsAndANewOneComes) {
   Stage stage;
   stage.create_volume("v1");
