@@ -68,3 +68,11 @@ if(MOOR_MOLD)
 endif()
 
 find_package(Threads REQUIRED)
+
+# docs/decisions/0009: for what allocates much. The sanitizers bring an allocator of their own.
+function(moor_allocator target)
+  if(NOT MOOR_SANITIZE AND NOT MOOR_FUZZ)
+    find_library(MOOR_JEMALLOC jemalloc REQUIRED)
+    target_link_libraries(${target} PRIVATE ${MOOR_JEMALLOC})
+  endif()
+endfunction()

@@ -23,7 +23,8 @@ class LateMap {
   using value_type = typename Map::value_type;
   using iterator = typename Map::iterator;
   using const_iterator = typename Map::const_iterator;
-  // So many join at once: half a millisecond at the worst, which others wait for.
+  // So many join at once, while others wait: some half a millisecond (estimated) when all their places are
+  // cold.
   static constexpr std::size_t kMostYoung = 256;
 
   // The key must be new.
